@@ -1,0 +1,1 @@
+"""trueput: trace analysis and regression gate for LLM serving."""

@@ -1,0 +1,1 @@
+"""Decides whether a change bought anything: pure functions over rows of the public views."""

@@ -1,0 +1,287 @@
+"""One run as the gate sees it: columns of the public views, nothing else.
+
+Every duration is in integer nanoseconds, every rate per second, every share in 0..1.
+``None`` means "not observed"; it is never replaced by 0.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+Row: TypeAlias = Mapping[str, object]
+T = TypeVar("T")
+
+_END = ("end_at_ns", "ended_at_ns")
+#: Outcomes of requests that ended as asked.
+COMPLETE_OUTCOMES = frozenset({"good", "late", "complete"})
+
+
+def number(row: Row | None, *names: str) -> float | None:
+    """Return the first named column that holds a finite number, as a float."""
+    for name in names:
+        value = None if row is None else row.get(name)
+        if isinstance(value, bool) or value is None:
+            continue
+        if isinstance(value, (int, float)) or type(value).__name__ == "Decimal":
+            found = float(value)  # type: ignore[arg-type]  # Decimal has __float__
+            if math.isfinite(found):
+                return found
+    return None
+
+
+def whole(row: Row | None, *names: str) -> int | None:
+    """Return the first named column that holds an integer, exactly (epoch instants fit)."""
+    for name in names:
+        value = None if row is None else row.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+    return None
+
+
+def text(row: Row | None, *names: str) -> str | None:
+    """Return the first named column that holds a non-empty string."""
+    for name in names:
+        value = None if row is None else row.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def flag(row: Row | None, *names: str) -> bool | None:
+    """Return the first named column that holds true or false."""
+    for name in names:
+        value = None if row is None else row.get(name)
+        if isinstance(value, bool):
+            return value
+    return None
+
+
+def mapping(row: Row | None, name: str) -> dict[str, object]:
+    """Return a column that holds a JSON object or a mapping; empty when absent or not an object."""
+    value = None if row is None else row.get(name)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {}
+    if isinstance(value, Mapping):
+        return {str(key): item for key, item in value.items()}
+    return {}
+
+
+@dataclass(frozen=True)
+class Request:
+    """One planned request; offsets in ns from the first send of the run."""
+
+    outcome: str | None = None
+    sent_ns: int | None = None
+    end_ns: int | None = None
+    ttft_ns: int | None = None
+    tpot_ns: float | None = None
+    e2e_ns: int | None = None
+    prompt_tokens: int | None = None
+    asked_output_tokens: int | None = None
+    output_tokens: int | None = None
+
+    @property
+    def survived(self) -> bool:
+        """True for a request that ended as asked (by latency where the outcome is not ruled)."""
+        if self.outcome is None:
+            return self.e2e_ns is not None
+        return self.outcome in COMPLETE_OUTCOMES
+
+
+@dataclass(frozen=True)
+class Series:
+    """What a rung added over time: pairs of (offset in ns from the first send, amount)."""
+
+    offset_ns: tuple[int, ...]
+    amount: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """One run: rows of its public views, its requests, and what is known of how it was made."""
+
+    run_id: str
+    goodput: Row | None = None
+    gpu_activity: tuple[Row, ...] = ()
+    recompute: Row | None = None
+    gpu_ledger: tuple[Row, ...] = ()
+    batching: Row | None = None
+    prefix_cache: Row | None = None
+    routing: tuple[Row, ...] = ()
+    requests: tuple[Request, ...] = ()
+    series: Mapping[str, Series] = field(default_factory=dict)
+    asked_rate_rps: float | None = None
+    asked_concurrency: int | None = None
+    planned_fixed: bool | None = None
+    engine: str | None = None
+    engine_version: str | None = None
+    model: str | None = None
+    quantisation: str | None = None
+    hardware: str | None = None
+    devices: int | None = None
+    config: Mapping[str, object] = field(default_factory=dict)
+    client: str | None = None
+    vantage: str | None = None
+    profiled: bool | None = None
+    cache_state: str | None = None
+    throttled: bool | None = None
+    quality: Mapping[str, float] = field(default_factory=dict)
+    content_hash: str | None = None
+    unusable: str | None = None
+
+    @classmethod
+    def from_views(
+        cls,
+        rows: Mapping[str, Sequence[Row]],
+        *,
+        content_hash: str | None = None,
+        unusable: str | None = None,
+    ) -> RunFigures:
+        """Build one run from rows keyed by view name; absent views and columns become ``None``.
+
+        Read beyond the public views, where given: ``activity_series`` with rows of
+        ``metric, offset_ns, value``, used for the variation inside a single run.
+        """
+        run = _only(rows.get("runs"))
+        load = {**(_only(rows.get("load_sessions")) or {}), **(_only(rows.get("workload")) or {})}
+        goodput_rows = tuple(rows.get("goodput") or ())
+        goodput = _only(goodput_rows)
+        if len(goodput_rows) > 1 and unusable is None:
+            unusable = f"holds {len(goodput_rows)} load sessions; a gate judges one load at a time"
+        if unusable is None and flag(run, "usable") is False:
+            unusable = "nothing, or too little, of its files could be read"
+        return cls(
+            run_id=text(run, "run_id") or text(goodput, "run_id") or "unknown",
+            goodput=goodput,
+            gpu_activity=tuple(rows.get("gpu_activity") or ()),
+            recompute=_only(rows.get("recompute")),
+            gpu_ledger=tuple(rows.get("gpu_ledger") or ()),
+            batching=_only(rows.get("batching")),
+            prefix_cache=_only(rows.get("prefix_cache")),
+            routing=tuple(rows.get("routing") or ()),
+            requests=_requests(
+                rows.get("request_outcomes") or (), whole(load, "asked_output_tokens")
+            ),
+            series=_series(rows.get("activity_series") or ()),
+            asked_rate_rps=_first(load, run, read=_rate),
+            asked_concurrency=_first(load, run, read=_concurrency),
+            planned_fixed=_first(load, run, read=_fixed),
+            engine=text(run, "engine", "engine_name"),
+            engine_version=text(run, "engine_version", "version"),
+            model=text(run, "model"),
+            quantisation=text(run, "quantisation", "quantization", "dtype"),
+            hardware=text(run, "hardware", "gpu_name"),
+            devices=_first(goodput, run, read=lambda row: whole(row, "devices", "gpu_count")),
+            config=mapping(run, "config_json") or mapping(run, "config"),
+            client=_first(load, run, read=lambda row: text(row, "client", "writer")),
+            vantage=_first(load, run, goodput, read=lambda row: text(row, "vantage")),
+            profiled=flag(run, "profiled", "was_profiled"),
+            cache_state=_first(load, run, read=lambda row: text(row, "cache_state")),
+            throttled=flag(run, "throttled", "was_throttled"),
+            quality={
+                name: float(score)
+                for name, score in (mapping(run, "quality_json") or mapping(run, "quality")).items()
+                if isinstance(score, (int, float)) and not isinstance(score, bool)
+            },
+            content_hash=content_hash or text(run, "content_sha256", "content_hash"),
+            unusable=unusable,
+        )
+
+    @property
+    def window_ns(self) -> int | None:
+        """Length of the run's window in ns."""
+        return whole(self.goodput, "window_ns")
+
+    def count(self, name: str) -> int | None:
+        """Return the goodput view's ``<name>_requests``."""
+        return whole(self.goodput, f"{name}_requests")
+
+    def why_unusable(self) -> str | None:
+        """Say why nothing can be judged from this run; ``None`` when something can."""
+        if self.unusable is not None:
+            return self.unusable
+        counts = [self.count("planned"), self.count("sent")]
+        known = [count for count in counts if count is not None]
+        if any(known) or (not known and self.requests):
+            return None
+        return "holds no request" if known else "no request was observed"
+
+
+def _rate(row: Row) -> float | None:
+    names = ("asked_rate_rps", "request_rate_per_s", "request_rate")
+    if any(row.get(name) in ("inf", "Infinity", math.inf) for name in names):
+        return math.inf
+    return number(row, *names)
+
+
+def _fixed(row: Row) -> bool | None:
+    """Return whether the client fixed the number of requests: it said so, or printed one asked."""
+    stated = flag(row, "planned_fixed")
+    return True if stated is None and whole(row, "planned_requests") is not None else stated
+
+
+def _concurrency(row: Row) -> int | None:
+    return whole(row, "asked_concurrency", "max_concurrency")
+
+
+def _only(rows: Sequence[Row] | None) -> Row | None:
+    return rows[0] if rows and len(rows) == 1 else None
+
+
+def _first(*rows: Row | None, read: Callable[[Row], T | None]) -> T | None:
+    for row in rows:
+        found = None if row is None else read(row)
+        if found is not None:
+            return found
+    return None
+
+
+def _requests(rows: Iterable[Row], asked_of_all: int | None) -> tuple[Request, ...]:
+    """Turn planned requests into offsets; traffic that no client file planned is left out."""
+    kept = [row for row in rows if text(row, "outcome") != "other_traffic"]
+    offsets = any("sent_offset_ns" in row for row in kept)
+    sends = [whole(row, "sent_offset_ns" if offsets else "sent_at_ns") for row in kept]
+    ends = [whole(row, *(("end_offset_ns",) if offsets else _END)) for row in kept]
+    known = [send for send in sends if send is not None]
+    start = 0 if offsets or not known else min(known)
+    found = []
+    for row, send, end in zip(kept, sends, ends, strict=True):
+        e2e = whole(row, "e2e_ns")
+        asked = whole(row, "asked_output_tokens")
+        known_end = send + e2e if end is None and send is not None and e2e is not None else end
+        found.append(
+            Request(
+                outcome=text(row, "outcome"),
+                sent_ns=None if send is None else send - start,
+                end_ns=None if known_end is None else known_end - start,
+                ttft_ns=whole(row, "ttft_ns"),
+                tpot_ns=number(row, "tpot_ns"),
+                e2e_ns=e2e,
+                prompt_tokens=whole(row, "prompt_tokens"),
+                asked_output_tokens=asked_of_all if asked is None else asked,
+                output_tokens=whole(row, "output_tokens"),
+            )
+        )
+    return tuple(found)
+
+
+def _series(rows: Iterable[Row]) -> dict[str, Series]:
+    pairs: dict[str, list[tuple[int, float]]] = {}
+    for row in rows:
+        metric, offset = text(row, "metric"), whole(row, "offset_ns")
+        amount = number(row, "value")
+        if metric is not None and offset is not None and amount is not None:
+            pairs.setdefault(metric, []).append((offset, amount))
+    return {
+        metric: Series(tuple(o for o, _ in sorted(found)), tuple(a for _, a in sorted(found)))
+        for metric, found in pairs.items()
+    }

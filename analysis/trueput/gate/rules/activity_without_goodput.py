@@ -1,0 +1,136 @@
+"""GPU activity rose on a shared rung and goodput did not: the headline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trueput.gate.evidence import Evidence
+from trueput.gate.figures import RunFigures, number, text, whole
+from trueput.gate.rule_api import BLOCKING, Finding, Outcome, Rule, bounds_text, finding
+from trueput.gate.rungs import Rung
+from trueput.gate.settling import goodput_missing, most, settled_by, settling_text
+from trueput.gate.statistics import Effect
+
+_SCOPE = (
+    "It compares each rung with itself, as a rate over each run's own window; "
+    "rungs that were not recorded are not covered."
+)
+
+
+def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
+    """Return one finding for each rung of GPU activity."""
+    if not evidence.rungs:
+        return [
+            finding(
+                rule, Outcome.NOT_APPLICABLE, "gpu_activity", "", None, basis="unknown",
+                conclusion="No GPU activity was recorded on either side.",
+                scope="This comparison says nothing about GPU activity.",
+            )
+        ]  # fmt: skip
+    return [_judge(rule, evidence, rung) for rung in evidence.rungs]
+
+
+def _judge(rule: Rule, evidence: Evidence, rung: Rung) -> Finding:
+    policy, goodput, effect = evidence.policy, evidence.goodput, rung.effect
+    settle: int | None = None
+    if rung.zero_everywhere:
+        outcome, text = Outcome.NOT_APPLICABLE, f"{_name(rung)} reads 0 in every run."
+    elif goodput is None:
+        outcome, text = Outcome.INCONCLUSIVE, goodput_missing(evidence)
+    elif goodput.rose(policy.min_effect):
+        outcome = Outcome.PASS
+        text = f"Goodput rose, {bounds_text(goodput)}; {rung.label} {_moved(effect)}."
+    elif effect is None:
+        outcome = Outcome.INCONCLUSIVE
+        text = f"{_name(rung)} cannot be compared: {rung.missing}."
+    elif rung.rose(policy.min_effect) and goodput.did_not_rise(policy.margin):
+        outcome, text = Outcome.FLAGGED, _headline(evidence, rung, effect, goodput)
+    elif effect.did_not_rise(policy.margin):
+        outcome, text = Outcome.PASS, f"{_name(rung)} did not rise, {bounds_text(effect)}."
+    else:
+        outcome = Outcome.INCONCLUSIVE
+        settle = _settle(evidence, rung, effect, goodput)
+        text = (
+            f"{_name(rung)} {bounds_text(effect)} and goodput {bounds_text(goodput)} "
+            f"do not settle it; {settling_text(settle)}."
+        )
+    found = finding(
+        rule, outcome, rung.metric, rung.unit, effect,
+        basis=rung.basis, conclusion=text, scope=_SCOPE,
+    )  # fmt: skip
+    return settled_by(found, settle)
+
+
+def _name(rung: Rung) -> str:
+    return rung.label[:1].upper() + rung.label[1:]
+
+
+def _moved(effect: Effect | None) -> str:
+    return "is not comparable" if effect is None else bounds_text(effect)
+
+
+def _headline(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect) -> str:
+    least = evidence.policy.min_effect
+    rose = [other.label for other in evidence.rungs if other.rose(least)]
+    rest = [other.label for other in evidence.rungs if not other.rose(least)]
+    others = f"; not shown to rise: {', '.join(rest)}" if rest else ""
+    return (
+        f"{_name(rung)} rose, {bounds_text(effect)}, and goodput did not, {bounds_text(goodput)} "
+        f"(rose: {', '.join(rose)}{others}){_where_it_went(evidence)}."
+    )
+
+
+def _settle(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect) -> int | None:
+    """Estimate the runs that settle whichever of the two figures is open."""
+    policy, needed = evidence.policy, []
+    if not rung.rose(policy.min_effect):
+        limit = policy.min_effect if effect.estimate > effect.none + policy.margin else (
+            policy.margin)  # fmt: skip
+        needed.append(effect.repeats_to_settle(effect.none + limit))
+    if not goodput.did_not_rise(policy.margin) and (effect.estimate > effect.none + policy.margin):
+        needed.append(goodput.repeats_to_settle(goodput.none + policy.margin))
+    return most(needed)
+
+
+def _where_it_went(evidence: Evidence) -> str:
+    """Name the ledger cell whose share of the window grew most; empty without two ledgers."""
+    before, after = _cells(evidence.baseline), _cells(evidence.candidate)
+    if before is None or after is None:
+        return ""
+    growth = {
+        cell: after.get(cell, 0.0) - before.get(cell, 0.0)
+        for cell in sorted({*before, *after})
+        if cell[0] != "idle"
+    }
+    cell = max(growth, key=lambda key: growth[key], default=None)
+    if cell is None or growth[cell] <= 0:
+        return ""
+    work, outcome = cell
+    return (
+        f"; the largest increase in the ledger is {work} for requests with outcome {outcome}, "
+        f"{100 * growth[cell]:+.1f} points of the window"
+    )
+
+
+def _cells(runs: Sequence[RunFigures]) -> dict[tuple[str, str], float] | None:
+    """Return each cell's mean share of device time in the window; ``None`` if a run has none."""
+    total: dict[tuple[str, str], float] = {}
+    for run in runs:
+        if not run.gpu_ledger:
+            return None
+        for row in run.gpu_ledger:
+            span, devices = whole(row, "window_ns") or run.window_ns, whole(row, "devices") or 1
+            time = number(row, "time_ns")
+            cell = (text(row, "work") or "unattributed", text(row, "outcome") or "unknown")
+            if time is not None and span:
+                total[cell] = total.get(cell, 0.0) + time / (span * devices) / len(runs)
+    return total
+
+
+RULE = Rule(
+    name="activity-without-goodput",
+    severity=BLOCKING,
+    order=10,
+    summary="GPU activity rose on a shared rung and goodput did not",
+    check=check,
+)

@@ -1,0 +1,59 @@
+"""More requests were lost while the survivors' latency looks the same or better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trueput.gate.evidence import Evidence
+from trueput.gate.rule_api import BLOCKING, Finding, Outcome, Rule, bounds_text, finding
+from trueput.gate.settling import requests_text, settled_by, settling_text
+from trueput.gate.statistics import Effect
+
+_METRIC = "lost_requests_ratio"
+_SCOPE = (
+    "Lost means planned and not ended as asked: rejected, failed, aborted, unfinished, "
+    "not sent or unknown; it does not say whose fault that was."
+)
+
+
+def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
+    """Return one finding for the share of lost requests."""
+    effect, least = evidence.lost, evidence.policy.min_effect
+    settle: int | None = None
+    if effect is None:
+        outcome = Outcome.INCONCLUSIVE
+        text = "The planned or the complete requests of a run are not known."
+    elif effect.rose(least):
+        hidden = _looks_no_worse(evidence)
+        outcome = Outcome.FLAGGED if hidden else Outcome.INCONCLUSIVE
+        manner = "looks no worse" if hidden else "is worse too, so that the loss is in plain sight"
+        text = f"Lost requests rose by {bounds_text(effect)} and the survivors' latency {manner}."
+    elif effect.high < least:
+        outcome, text = Outcome.PASS, f"Lost requests did not rise, {bounds_text(effect)}."
+    else:
+        outcome = Outcome.INCONCLUSIVE
+        settle = effect.repeats_to_settle(least)
+        text = (
+            f"Lost requests {bounds_text(effect)} do not settle it; "
+            f"{settling_text(settle)}{requests_text(effect, least)}."
+        )
+    found = finding(
+        rule, outcome, _METRIC, "ratio", effect,
+        basis=evidence.basis(lambda run: run.goodput), conclusion=text, scope=_SCOPE,
+    )  # fmt: skip
+    return [settled_by(found, settle)]
+
+
+def _looks_no_worse(evidence: Evidence) -> bool:
+    """Tell whether a reader of the survivors' medians would be reassured (or has none to read)."""
+    shown: list[Effect] = [e for e in (evidence.ttft, evidence.e2e) if e is not None]
+    return not shown or any(e.estimate <= 1 + evidence.policy.margin for e in shown)
+
+
+RULE = Rule(
+    name="hidden-failures",
+    severity=BLOCKING,
+    order=30,
+    summary="lost requests rose while the survivors' latency looks the same or better",
+    check=check,
+)

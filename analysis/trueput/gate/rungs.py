@@ -1,0 +1,133 @@
+"""The ladder of GPU activity: each rung as a rate, compared with itself only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trueput.gate.figures import Row, RunFigures, number, text, whole
+from trueput.gate.resampling import sum_log_sd
+from trueput.gate.statistics import ALPHA, Effect, Noise, Sample, ratio_effect
+
+#: Rungs that hold time of the GPU itself, and how to say them.
+GPU_TIME = {
+    "kernel_union": "GPU time (kernel union)",
+    "gpu_op_union": "GPU time (kernels, copies and memsets)",
+}
+#: Units that are levels already, so that devices are averaged and no rate is formed.
+_LEVELS = ("ns", "ratio")
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One rung of GPU activity: its effect as a rate, or why there is none."""
+
+    metric: str
+    unit: str
+    basis: str
+    effect: Effect | None
+    missing: str | None = None
+    zero_everywhere: bool = False
+    p_adjusted: float | None = None
+
+    @property
+    def label(self) -> str:
+        """The rung in words; only a time rung of the GPU is called GPU time."""
+        return GPU_TIME.get(self.metric, self.metric.replace("_", " "))
+
+    def rose(self, min_effect: float) -> bool:
+        """Tell whether the rise is shown, also after the adjustment for many rungs."""
+        if self.effect is None or not self.effect.rose(min_effect):
+            return False
+        return self.p_adjusted is None or self.p_adjusted < ALPHA
+
+
+def per_device(baseline: Sequence[RunFigures], candidate: Sequence[RunFigures]) -> bool:
+    """Tell whether the sides have different, known numbers of devices."""
+    counts = [{run.devices for run in side} for side in (baseline, candidate)]
+    return None not in counts[0] | counts[1] and counts[0] != counts[1]
+
+
+def rungs(
+    baseline: Sequence[RunFigures], candidate: Sequence[RunFigures], noise: Noise
+) -> tuple[Rung, ...]:
+    """Return every rung of GPU activity that any run shows, compared where all runs show it."""
+    everyone = (*baseline, *candidate)
+    metrics = {text(row, "metric") for run in everyone for row in run.gpu_activity}
+    single = min(len(baseline), len(candidate)) < 2
+    each = per_device(baseline, candidate)
+    return tuple(
+        _rung(metric, baseline, candidate, noise, single, each)
+        for metric in sorted(metric for metric in metrics if metric is not None)
+    )
+
+
+def _rung(
+    metric: str,
+    baseline: Sequence[RunFigures],
+    candidate: Sequence[RunFigures],
+    noise: Noise,
+    single: bool,
+    each: bool,
+) -> Rung:
+    rows = [row for run in (*baseline, *candidate) for row in _rows(run, metric)]
+    unit = next((found for row in rows if (found := text(row, "unit"))), "")
+    shown = "ratio" if unit == "ns" else unit if unit in ("ratio", "W", "") else f"{unit}/s"
+    sides = [[_rung_sample(run, metric, single, each) for run in s] for s in (baseline, candidate)]
+    missing = [name for name, side in zip(("baseline", "candidate"), sides, strict=True)
+               if None in side]  # fmt: skip
+    basis = basis_of(rows)
+    if missing:
+        reason = f"not observed in every run of the {' and the '.join(missing)}"
+        return Rung(metric, shown, basis, None, reason)
+    samples = [[sample for sample in side if sample is not None] for side in sides]
+    values = [sample.value for side in samples for sample in side]
+    if 0 in values:
+        return Rung(metric, shown, basis, None, "reads 0 in a run", not any(values))
+    return Rung(metric, shown, basis, ratio_effect(samples[0], samples[1], noise))
+
+
+def _rows(run: RunFigures, metric: str) -> list[Row]:
+    return [row for row in run.gpu_activity if text(row, "metric") == metric]
+
+
+def _rung_sample(run: RunFigures, metric: str, single: bool, each: bool) -> Sample | None:
+    rates = [_rate(row, run) for row in _rows(run, metric)]
+    known = sorted(rate for rate in rates if rate is not None)
+    if not known or len(known) < len(rates):
+        return None
+    level = any(text(row, "unit") in _LEVELS for row in _rows(run, metric))
+    over = len(known) if level else (run.devices or 1) if each else 1
+    series, window = run.series.get(metric), span_ns(run)
+    within = None
+    if single and series is not None and window is not None:
+        within = sum_log_sd(series.offset_ns, series.amount, window)
+    return Sample.exact(math.fsum(known) / over, within)
+
+
+def _rate(row: Row, run: RunFigures) -> float | None:
+    """Return a rung per window-second; time as a share of the window, levels as they are."""
+    value, unit = number(row, "value"), text(row, "unit")
+    window = whole(row, "window_ns") or run.window_ns
+    if unit in ("ratio", "W") and value is not None:
+        return value
+    if unit == "ns" and value is not None and window:
+        return value / window
+    rate = number(row, "rate")
+    if rate is None and value is not None and window:
+        return value * 1e9 / window
+    return rate
+
+
+def basis_of(rows: Sequence[Row | None]) -> str:
+    """Return the bases that rows state, each once; ``unknown`` when none states one."""
+    return ", ".join(sorted({basis for row in rows if (basis := text(row, "basis"))})) or "unknown"
+
+
+def span_ns(run: RunFigures) -> int | None:
+    """Return the length over which the run's own variation is looked at: its window, from 0."""
+    if text(run.goodput, "window_rule") in (None, "all") and run.window_ns:
+        return run.window_ns
+    ends = [request.end_ns for request in run.requests if request.end_ns is not None]
+    return max(ends, default=0) or None

@@ -1,0 +1,221 @@
+"""From runs to a verdict: comparability, evidence, rules, and one word per candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from trueput.errors import ExitCode, UsageError
+from trueput.gate.comparability import Difference, compare_sides
+from trueput.gate.evidence import Evidence
+from trueput.gate.figures import RunFigures, text
+from trueput.gate.policy import BLOCKING, Policy
+from trueput.gate.rule_api import Finding, Outcome, Rule
+from trueput.gate.rules import discover
+from trueput.gate.rungs import Rung, rungs
+from trueput.gate.statistics import adjusted
+
+
+class Verdict(StrEnum):
+    """What the gate says; over several candidates the first in this order holds."""
+
+    FLAGGED = "flagged"
+    UNUSABLE = "unusable"
+    NOT_COMPARABLE = "not_comparable"
+    INCONCLUSIVE = "inconclusive"
+    PASS = "pass"
+
+
+EXIT_CODES = {
+    Verdict.PASS: ExitCode.PASS,
+    Verdict.FLAGGED: ExitCode.FLAGGED,
+    Verdict.UNUSABLE: ExitCode.UNUSABLE,
+    Verdict.NOT_COMPARABLE: ExitCode.INCONCLUSIVE,
+    Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+}
+
+
+@dataclass(frozen=True)
+class CandidateResult:
+    """One candidate's verdict with all that it rests on.
+
+    ``settle_runs`` estimates the runs on each side that would settle an inconclusive verdict.
+    """
+
+    config: str
+    runs: tuple[str, ...]
+    verdict: Verdict
+    reason: str
+    findings: tuple[Finding, ...] = ()
+    comparability: tuple[Difference, ...] = ()
+    settle_runs: int | None = None
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """The verdict over all candidates; ``exit_code`` is the process's."""
+
+    verdict: Verdict
+    exit_code: int
+    slo: str | None
+    window_rule: str | None
+    baseline_config: str
+    baseline_runs: tuple[str, ...]
+    candidates: tuple[CandidateResult, ...]
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One candidate on its way to a verdict."""
+
+    config: str
+    runs: tuple[RunFigures, ...]
+    unusable: str | None
+    differences: tuple[Difference, ...] = ()
+    rungs: tuple[Rung, ...] = ()
+
+    @property
+    def comparable(self) -> bool:
+        return self.unusable is None and not any(item.blocks for item in self.differences)
+
+
+def gate(
+    baseline: Sequence[RunFigures],
+    candidates: Sequence[tuple[str, Sequence[RunFigures]]],
+    policy: Policy | None = None,
+    slo_text: str | None = None,
+    *,
+    baseline_config: str = "baseline",
+    window_rule: str | None = None,
+    rules: Sequence[Rule] | None = None,
+) -> GateResult:
+    """Judge every candidate against the baseline.
+
+    The rows are taken as computed under ``slo_text``, which is only reported here (default: what
+    the rows say). Runs of equal content on one side count once.
+    """
+    if not candidates:
+        raise UsageError("no candidate to judge", hint="`trueput gate BASE CANDIDATE`")
+    held = policy or Policy()
+    base = _distinct(baseline)
+    cases = [_case(base, config, _distinct(runs), held) for config, runs in candidates]
+    judged = [
+        _judge(base, case, held, discover() if rules is None else rules)
+        for case in _adjusted(cases, held)
+    ]
+    verdict = min((result.verdict for result in judged), key=list(Verdict).index)
+    return GateResult(
+        verdict=verdict,
+        exit_code=int(EXIT_CODES[verdict]),
+        slo=slo_text or held.slo_text or _agreed(base, cases, "slo"),
+        window_rule=window_rule or _agreed(base, cases, "window_rule"),
+        baseline_config=baseline_config,
+        baseline_runs=tuple(run.run_id for run in base),
+        candidates=tuple(judged),
+    )
+
+
+def _distinct(runs: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
+    """Return the runs sorted by name, those of equal name or equal content once."""
+    kept: list[RunFigures] = []
+    for run in sorted(runs, key=lambda run: (run.run_id, run.content_hash or "")):
+        same = any(
+            run.run_id == other.run_id
+            or (run.content_hash is not None and run.content_hash == other.content_hash)
+            for other in kept
+        )
+        if not same:
+            kept.append(run)
+    return tuple(kept)
+
+
+def _case(
+    base: tuple[RunFigures, ...], config: str, runs: tuple[RunFigures, ...], policy: Policy
+) -> _Case:
+    unusable = _unusable("baseline", base) or _unusable("candidate", runs)
+    if unusable is not None:
+        return _Case(config, runs, unusable)
+    differences = compare_sides(base, runs, policy.must_match, policy.under_test)
+    return _Case(config, runs, None, differences, rungs(base, runs, policy.noise))
+
+
+def _unusable(side: str, runs: Sequence[RunFigures]) -> str | None:
+    if not runs:
+        return f"the {side} has no run"
+    broken = [f"{run.run_id} {why}" for run in runs if (why := run.why_unusable()) is not None]
+    return f"{side}: {'; '.join(broken)}" if broken else None
+
+
+def _adjusted(cases: Sequence[_Case], policy: Policy) -> list[_Case]:
+    """Adjust the `rose` tests of all rungs of all comparable candidates together."""
+    tests = [
+        (index, place, rung.effect.p_rose(policy.min_effect))
+        for index, case in enumerate(cases)
+        if case.comparable
+        for place, rung in enumerate(case.rungs)
+        if rung.effect is not None
+    ]
+    corrected = adjusted([p for _, _, p in tests])
+    found = {(index, place): p for (index, place, _), p in zip(tests, corrected, strict=True)}
+    return [
+        replace(
+            case,
+            rungs=tuple(
+                replace(rung, p_adjusted=found.get((index, place)))
+                for place, rung in enumerate(case.rungs)
+            ),
+        )
+        for index, case in enumerate(cases)
+    ]
+
+
+def _judge(
+    base: tuple[RunFigures, ...], case: _Case, policy: Policy, rules: Sequence[Rule]
+) -> CandidateResult:
+    names = tuple(run.run_id for run in case.runs)
+    if case.unusable is not None:
+        return CandidateResult(case.config, names, Verdict.UNUSABLE, case.unusable)
+    evidence = Evidence(base, case.runs, policy, case.rungs)
+    findings: list[Finding] = []
+    for rule in rules:
+        own = replace(rule, severity=policy.rules.get(rule.name, rule.severity))
+        worst_first = sorted(
+            own.check(own, evidence), key=lambda item: list(Outcome).index(item.outcome)
+        )
+        findings.extend(worst_first)
+    verdict, reason = _verdict(case, findings)
+    waiting = [item.settle_runs for item in _blocking(findings, Outcome.INCONCLUSIVE)]
+    known = [runs for runs in waiting if runs is not None]
+    settle = max(known) if verdict is Verdict.INCONCLUSIVE and len(known) == len(waiting) else None
+    return CandidateResult(
+        case.config, names, verdict, reason, tuple(findings), case.differences, settle
+    )
+
+
+def _blocking(findings: Sequence[Finding], outcome: Outcome) -> list[Finding]:
+    return [f for f in findings if f.severity == BLOCKING and f.outcome is outcome]
+
+
+def _verdict(case: _Case, findings: Sequence[Finding]) -> tuple[Verdict, str]:
+    if not case.comparable:
+        aspects = [item.aspect for item in case.differences if item.blocks]
+        return Verdict.NOT_COMPARABLE, f"the sides differ in {', '.join(aspects)}"
+    for outcome, verdict in (
+        (Outcome.FLAGGED, Verdict.FLAGGED),
+        (Outcome.INCONCLUSIVE, Verdict.INCONCLUSIVE),
+    ):
+        found = _blocking(findings, outcome)
+        if found:
+            names = dict.fromkeys(item.rule for item in found)
+            return verdict, f"{', '.join(names)}"
+    if not _blocking(findings, Outcome.PASS):
+        return Verdict.INCONCLUSIVE, "no blocking rule had anything to judge"
+    return Verdict.PASS, "every blocking rule passed"
+
+
+def _agreed(base: Sequence[RunFigures], cases: Sequence[_Case], column: str) -> str | None:
+    """Return a goodput column's value where all runs agree on it."""
+    runs = [*base, *(run for case in cases for run in case.runs)]
+    values = {text(run.goodput, column) for run in runs}
+    return values.pop() if len(values) == 1 else None

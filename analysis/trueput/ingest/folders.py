@@ -1,0 +1,139 @@
+"""Which paths are runs, which files belong to a run, and which source claims each file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from trueput.errors import InputError
+from trueput.scan import plain_name, read_head
+from trueput.source_api import HEAD_BYTES, Source
+from trueput.sources import all_sources
+
+RUN_TOML = "run.toml"
+FORMAT_SUFFIXES = (".gz", ".zst", ".json", ".jsonl", ".log", ".txt", ".prom", ".csv", ".out")
+AMBIGUOUS_WITHIN = 0.1
+MIN_SCORE = 0.2
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run as found on disk: its default id, its root, and its files (absolute, sorted)."""
+
+    run_id: str
+    root: Path
+    files: tuple[Path, ...]
+    is_file: bool = False
+
+    def relative(self, path: Path) -> str:
+        """Return the name of a file within the run."""
+        return path.name if self.is_file else path.relative_to(self.root).as_posix()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Which source reads a file, how sure it is and why; `source` is None when none does."""
+
+    source: Source | None
+    score: float
+    reason: str
+    rival: str | None = None
+
+
+def ignored(name: str) -> bool:
+    """Return whether a file is never looked at: hidden files and ground truth (`truth_*`)."""
+    return name.startswith((".", "truth_"))
+
+
+def claim(path: Path) -> Claim:
+    """Ask every source about a file and return the best answer."""
+    head = read_head(path, HEAD_BYTES)
+    answers = []
+    for source in all_sources():
+        sniff = source.sniff(plain_name(path.name), head)
+        answers.append((sniff.score, source.name, source, sniff.reason))
+    answers.sort(key=lambda a: (-a[0], a[1]))
+    if not answers or answers[0][0] < MIN_SCORE:
+        tried = "; ".join(f"{name}: {reason}" for _, name, _, reason in answers)
+        return Claim(None, 0.0, tried)
+    score, _, source, reason = answers[0]
+    rival = answers[1] if len(answers) > 1 else None
+    close = rival is not None and rival[0] > score - AMBIGUOUS_WITHIN
+    return Claim(source, score, reason, rival[1] if rival and close else None)
+
+
+def default_run_id(path: Path) -> str:
+    """Return the run id that a path gives: the folder's name, or the file's without suffixes."""
+    name = path.resolve().name
+    if path.is_file():
+        stripped = True
+        while stripped:
+            stripped = False
+            for suffix in FORMAT_SUFFIXES:
+                if name.lower().endswith(suffix) and len(name) > len(suffix):
+                    name, stripped = name[: -len(suffix)], True
+    return name
+
+
+def _walk(root: Path) -> tuple[Path, ...]:
+    found = []
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = sorted(d for d in subfolders if not d.startswith("."))
+        found += [Path(folder) / n for n in names if not ignored(n)]
+    return tuple(sorted(p for p in found if p.is_file()))
+
+
+def _is_run(folder: Path) -> bool:
+    names = sorted(p for p in folder.iterdir() if p.is_file() and not ignored(p.name))
+    if any(p.name == RUN_TOML for p in names):
+        return True
+    return any(claim(p).source is not None for p in names)
+
+
+def find_runs(path: Path) -> list[RunFolder]:
+    """Return the runs at `path`: a file, a run folder, or the run folders below a folder.
+
+    Raises InputError when the path does not exist or holds nothing that a source claims.
+    """
+    if not path.exists():
+        raise InputError(f"`{path}`: no such file or folder")
+    if path.is_file():
+        return [RunFolder(default_run_id(path), path, (path,), is_file=True)]
+    if not path.is_dir():
+        raise InputError(f"`{path}`: neither a file nor a folder")
+    if _is_run(path):
+        return [RunFolder(default_run_id(path), path, _walk(path))]
+    found: list[RunFolder] = []
+    for folder in sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith(".")):
+        found += _find_below(folder)
+    if not found:
+        raise InputError(
+            f"`{path}`: no file in it or below it is of a known format",
+            hint="`trueput sources` lists the formats; `trueput doctor` says what was tried",
+        )
+    return found
+
+
+def _find_below(folder: Path) -> list[RunFolder]:
+    if _is_run(folder):
+        return [RunFolder(default_run_id(folder), folder, _walk(folder))]
+    found = []
+    for below in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
+        found += _find_below(below)
+    return found
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, as hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def content_sha256(hashes: dict[str, str]) -> str:
+    """Return one hash over the files of a run: relative name -> file hash."""
+    digest = hashlib.sha256()
+    for name, value in sorted(hashes.items()):
+        digest.update(f"{name}\0{value}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()

@@ -1,0 +1,158 @@
+"""One file of a run -> Parquet parts on the file's own clock. Pure and picklable per file."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trueput.arrow import InvalidRows, arrow_schema, conform
+from trueput.clock import ClockKind
+from trueput.source_api import Batch, Clock, Fact, Item, Problem, ReadOptions, Severity
+from trueput.sources import all_sources
+
+ROW_GROUP_ROWS = 131_072
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """What is needed to read one file in another process."""
+
+    path: Path
+    source_name: str
+    run_id: str
+    source_id: str
+    options: ReadOptions
+    targets: dict[str, Path]
+    """Table name -> path of the part that this file may write."""
+
+
+@dataclass
+class FileResult:
+    """What came of one file."""
+
+    source_id: str
+    source_name: str
+    rows: dict[str, int] = field(default_factory=dict)
+    parts: dict[str, Path] = field(default_factory=dict)
+    facts: list[Fact] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    clock: Clock = field(default_factory=lambda: Clock(ClockKind.NONE))
+
+
+class PartWriter:
+    """Writes the rows of one table to one Parquet file, in row groups of bounded size."""
+
+    def __init__(self, table: str, path: Path) -> None:
+        self._schema = arrow_schema(table)
+        self._path = path
+        self._writer: pq.ParquetWriter | None = None
+        self._held: list[pa.Table] = []
+        self._held_rows = 0
+        self.rows = 0
+
+    def add(self, rows: pa.Table) -> None:
+        """Take rows that already have the table's schema."""
+        self._held.append(rows)
+        self._held_rows += rows.num_rows
+        self.rows += rows.num_rows
+        if self._held_rows >= ROW_GROUP_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._writer is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(
+                self._path, self._schema, compression="zstd", compression_level=1
+            )
+        if self._held:
+            self._writer.write_table(pa.concat_tables(self._held), row_group_size=ROW_GROUP_ROWS)
+        self._held, self._held_rows = [], 0
+
+    def close(self) -> bool:
+        """Finish the file; return whether one was written."""
+        if self._held:
+            self._flush()
+        if self._writer is not None:
+            self._writer.close()
+        return self._writer is not None
+
+
+def read_file(task: FileTask) -> FileResult:
+    """Read one file with its source and write its parts. A failing source becomes a problem."""
+    source = next(s for s in all_sources() if s.name == task.source_name)
+    result = FileResult(task.source_id, source.name)
+    writers: dict[str, PartWriter] = {}
+    constants = {"run_id": task.run_id, "source_id": task.source_id}
+    try:
+        for item in _guarded(source.read(task.path, task.options)):
+            if isinstance(item, Batch):
+                _write(item, task, constants, writers)
+            elif isinstance(item, Problem):
+                result.problems.append(item)
+            elif isinstance(item, Fact):
+                result.facts.append(item)
+            else:
+                result.clock = item
+    finally:
+        for table, writer in writers.items():
+            if writer.close():
+                result.parts[table] = task.targets[table]
+                result.rows[table] = writer.rows
+    return result
+
+
+def _write(
+    item: Batch, task: FileTask, constants: dict[str, Any], writers: dict[str, PartWriter]
+) -> None:
+    names = set(arrow_schema(item.table).names)
+    rows = conform(item.table, item.rows, {k: v for k, v in constants.items() if k in names})
+    if item.table not in writers:
+        writers[item.table] = PartWriter(item.table, task.targets[item.table])
+    writers[item.table].add(rows)
+
+
+def _guarded(items: Iterator[Item]) -> Iterator[Item]:
+    """Turn a crash of a source into a problem, so that what was read before it is kept."""
+    try:
+        yield from items
+    except InvalidRows:
+        raise
+    except Exception as error:  # noqa: BLE001  a source must not take the run down with it
+        text = f"the reader failed here: {type(error).__name__}; what came before is kept"
+        yield Problem("INGEST001", Severity.ERROR, text)
+
+
+def shift_instants(path: Path, table: str, offset_ns: int) -> None:
+    """Add `offset_ns` to every instant of a part, so that the part is in UTC. Streams."""
+    import pyarrow.compute as pc
+
+    schema = arrow_schema(table)
+    columns = [f.name for f in schema if (f.metadata or {}).get(b"type") == b"time"]
+    if not columns or offset_ns == 0:
+        return
+    scratch = path.with_suffix(".shift")
+    with pq.ParquetFile(path) as source:
+        writer = pq.ParquetWriter(scratch, schema, compression="zstd", compression_level=1)
+        with writer:
+            for index in range(source.num_row_groups):
+                rows = source.read_row_group(index)
+                for name in columns:
+                    at = schema.get_field_index(name)
+                    moved = pc.add(rows.column(name), pa.scalar(offset_ns, pa.int64()))
+                    rows = rows.set_column(at, schema.field(at), moved)
+                writer.write_table(rows)
+    scratch.replace(path)
+
+
+def counted(problems: list[Problem]) -> dict[str, int]:
+    """Return how often each code occurs."""
+    totals: dict[str, int] = defaultdict(int)
+    for problem in problems:
+        totals[problem.code] += problem.count
+    return dict(totals)

@@ -1,0 +1,413 @@
+"""One run: hash, claim, read its files in parallel, attribute, and swap it into the store."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock
+
+from trueput.arrow import conform
+from trueput.attribution.run import RunInput, RunOutput, attribute_run
+from trueput.attribution.sessions import Load
+from trueput.clock import ClockFit, ClockKind
+from trueput.ingest import read as reading
+from trueput.ingest.folders import (
+    RUN_TOML,
+    Claim,
+    RunFolder,
+    claim,
+    content_sha256,
+    file_sha256,
+)
+from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
+from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
+from trueput.ingest.store import Manifest, Store, encode
+from trueput.source_api import Fact, Problem, ReadOptions, Severity
+
+READER_VERSION = "1"
+"""Raised when the same bytes would give other rows."""
+
+PARALLEL_FROM_BYTES = 48 << 20
+MAX_PROBLEM_SHARE = 0.5
+
+PROBLEM_CODES = {
+    "INGEST001": "A reader failed inside a file; what came before the failure is kept.",
+    "INGEST002": "No source claims the file; it was not read.",
+    "INGEST003": "Two sources are about equally sure of the file; the surer one read it.",
+    "INGEST004": "The file changed while it was being read.",
+    "INGEST005": "The same bytes stand twice in the run; the copy was not read.",
+}
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What came of one run."""
+
+    run_id: str
+    state: Literal["new", "replaced", "unchanged"]
+    files: int
+    unclaimed: tuple[str, ...]
+    rows: Mapping[str, int] = field(default_factory=dict)
+    problems: int = 0
+    usable: bool = True
+
+
+@dataclass
+class _Work:
+    folder: RunFolder
+    run_id: str
+    store: Store
+    toml: RunToml
+    hashes: dict[str, str]
+    generation: str = field(default_factory=lambda: secrets.token_hex(4))
+    claims: dict[str, Claim] = field(default_factory=dict)
+    results: list[FileResult] = field(default_factory=list)
+    problems: list[tuple[str | None, Problem]] = field(default_factory=list)
+
+    def target(self, table: str, name: str) -> Path:
+        return (
+            self.store.table_folder(table, self.run_id)
+            / f"{encode(name)}-{self.generation}-0.parquet"
+        )
+
+
+def hash_run(folder: RunFolder) -> dict[str, str]:
+    """Return the SHA-256 of every file of a run, by its name within the run."""
+    return {folder.relative(p): file_sha256(p) for p in folder.files}
+
+
+def ingest_run(
+    folder: RunFolder,
+    run_id: str,
+    store: Store,
+    hashes: dict[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Ingested:
+    """Put one run into the store, replacing what it held under this run_id.
+
+    Same bytes as before and the same reader: nothing changes. A kill at any point leaves the run
+    as it was before. Waits while another process writes the same run.
+    """
+    store.root.mkdir(parents=True, exist_ok=True)
+    with FileLock(store.lock_path(run_id)):
+        hashes = hashes if hashes is not None else hash_run(folder)
+        digest = content_sha256(hashes)
+        before = store.manifest(run_id)
+        if before and (before.content_sha256, before.reader_version) == (digest, READER_VERSION):
+            return Ingested(run_id, "unchanged", len(hashes), ())
+        toml_path = folder.root / RUN_TOML if not folder.is_file else None
+        toml = read_run_toml(toml_path if toml_path and toml_path.is_file() else None)
+        work = _Work(folder, run_id, store, toml, hashes)
+        work.problems += [(RUN_TOML, p) for p in toml.problems]
+        _read_all(work, _plan(work), progress)
+        manifest, done = _finish(work, digest)
+        store.commit(manifest)
+        store.sweep(run_id)
+        return Ingested(
+            run_id=run_id,
+            state="replaced" if before else "new",
+            files=done.files,
+            unclaimed=done.unclaimed,
+            rows=done.rows,
+            problems=done.problems,
+            usable=done.usable,
+        )
+
+
+def _plan(work: _Work) -> list[FileTask]:
+    folder, seen, tasks = work.folder, {}, []
+    described = _described_files(work.toml)
+    names = tuple(folder.relative(p) for p in folder.files)
+    for path in folder.files:
+        name = folder.relative(path)
+        if name == RUN_TOML:
+            continue
+        if name in described:
+            generic = next((s for s in reading.all_sources() if s.name == "generic_records"), None)
+            answer = Claim(generic, 1.0, "named by [columns] in run.toml")
+        else:
+            answer = claim(path)
+        work.claims[name] = answer
+        if answer.source is None:
+            text = "no source claims this file"
+            work.problems.append((name, Problem("INGEST002", Severity.INFO, text)))
+            continue
+        if answer.rival:
+            text = f"read as {answer.source.name}; {answer.rival} was about as sure"
+            work.problems.append((name, Problem("INGEST003", Severity.INFO, text)))
+        digest = work.hashes[name]
+        if digest in seen:
+            text = f"the same bytes as `{seen[digest]}`; not read again"
+            work.problems.append((name, Problem("INGEST005", Severity.WARNING, text)))
+            work.claims[name] = Claim(None, answer.score, text)
+            continue
+        seen[digest] = name
+        options = ReadOptions(
+            run_toml=work.toml.raw,
+            mtime_ns=path.stat().st_mtime_ns,
+            year=work.toml.year,
+            relative_path=name,
+            siblings=names,
+        )
+        targets = {t: work.target(t, name) for t in answer.source.tables}
+        tasks.append(FileTask(path, answer.source.name, work.run_id, name, options, targets))
+    return tasks
+
+
+def _described_files(toml: RunToml) -> set[str]:
+    columns = toml.raw.get("columns")
+    entries = columns if isinstance(columns, list) else [columns]
+    found: set[str] = set()
+    for entry in entries:
+        name = entry.get("file") if isinstance(entry, dict) else None
+        if isinstance(name, str):
+            found.add(name)
+    return found
+
+
+def _read_all(work: _Work, tasks: list[FileTask], progress: Progress | None) -> None:
+    sizes = {t.source_id: t.path.stat().st_size for t in tasks}
+    workers = min(len(tasks), os.cpu_count() or 1)
+    done = 0
+
+    def note(name: str) -> None:
+        if progress is not None:
+            progress(name, done, len(tasks))
+
+    if workers > 1 and sum(sizes.values()) >= PARALLEL_FROM_BYTES:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            largest_first = sorted(tasks, key=lambda t: -sizes[t.source_id])
+            futures = [pool.submit(read_file, t) for t in largest_first]
+            for future in as_completed(futures):
+                result = future.result()
+                done += 1
+                work.results.append(result)
+                note(result.source_id)
+    else:
+        for task in tasks:
+            note(task.source_id)
+            work.results.append(read_file(task))
+            done += 1
+    work.results.sort(key=lambda r: r.source_id)
+    for result in work.results:
+        work.problems += [(result.source_id, p) for p in result.problems]
+        if file_size_changed(work.folder, result.source_id, sizes):
+            text = "the file changed while it was being read"
+            work.problems.append((result.source_id, Problem("INGEST004", Severity.ERROR, text)))
+
+
+def file_size_changed(folder: RunFolder, name: str, sizes: Mapping[str, int]) -> bool:
+    """Return whether a file has another size than when it was planned."""
+    path = folder.root if folder.is_file else folder.root / name
+    try:
+        return path.stat().st_size != sizes[name]
+    except OSError:
+        return True
+
+
+def merge_facts(work_facts: list[tuple[str, Fact]]) -> dict[str, Any]:
+    """Return one value per fact key; the first file that states it wins, run.toml first."""
+    merged: dict[str, Any] = {}
+    for _, fact in work_facts:
+        if fact.value is not None and fact.key not in merged:
+            merged[fact.key] = fact.value
+    return merged
+
+
+def _facts(work: _Work) -> list[tuple[str, Fact]]:
+    found = [(RUN_TOML, f) for f in work.toml.facts if not f.key.startswith("config.")]
+    found += [(r.source_id, f) for r in work.results for f in r.facts]
+    return found + [(RUN_TOML, f) for f in work.toml.facts if f.key.startswith("config.")]
+
+
+def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
+    parts: dict[str, list[Path]] = {}
+    for result in work.results:
+        for table, path in result.parts.items():
+            parts.setdefault(table, []).append(path)
+    facts = merge_facts(_facts(work))
+    output = attribute_run(_run_input(work, parts, facts))
+    work.problems += [(None, p) for p in output.problems]
+    for result in work.results:
+        fit = output.clock_fits.get(result.source_id)
+        if fit is not None and fit.offset_ns:
+            for table, path in result.parts.items():
+                shift_instants(path, table, fit.offset_ns)
+    parts.pop("load_sessions", None)
+    counts = {t: sum(r.rows.get(t, 0) for r in work.results) for t in parts}
+    usable = _usable(work)
+    derived: dict[str, Any] = dict(output.rows)
+    derived["runs"] = [_run_row(work, digest, facts, output, usable)]
+    derived["sources"] = _source_rows(work, output)
+    derived["problems"] = _problem_rows(work)
+    for table, rows in derived.items():
+        path = work.target(table, "run")
+        written = _write_derived(table, rows, work.run_id, path)
+        if written:
+            parts.setdefault(table, []).append(path)
+            counts[table] = counts.get(table, 0) + written
+    files = {
+        t: sorted(p.relative_to(work.store.root).as_posix() for p in paths)
+        for t, paths in sorted(parts.items())
+    }
+    where = str(work.folder.root.resolve())
+    manifest = Manifest(work.run_id, digest, READER_VERSION, where, files)
+    unclaimed = tuple(n for n, c in work.claims.items() if c.source is None)
+    done = Ingested(
+        work.run_id,
+        "new",
+        len(work.results),
+        unclaimed,
+        counts,
+        sum(p.count for _, p in work.problems if p.code != "INGEST002"),
+        usable,
+    )
+    return manifest, done
+
+
+def _run_input(work: _Work, parts: dict[str, list[Path]], facts: dict[str, Any]) -> RunInput:
+    by_source: dict[str, dict[str, Any]] = {}
+    for source, fact in _facts(work):
+        if fact.value is not None:
+            by_source.setdefault(source, {}).setdefault(fact.key, fact.value)
+    loads = [
+        Load(c.name, c.flags, goodput_slo(c.flags["goodput"]) if "goodput" in c.flags else None)
+        for c in work.toml.loads
+    ]
+    return RunInput(
+        run_id=work.run_id,
+        parts=parts,
+        clocks={r.source_id: r.clock for r in work.results},
+        facts=by_source,
+        anchors=work.toml.anchors,
+        timezone=work.toml.timezone,
+        loads=loads,
+        slo=work.toml.slo,
+        config=facts,
+    )
+
+
+def _write_derived(table: str, rows: Any, run_id: str, path: Path) -> int:
+    if isinstance(rows, pl.DataFrame):
+        rows = rows.to_arrow()
+    if not len(rows):
+        return 0
+    if isinstance(rows, list) and "run_id" not in rows[0]:
+        rows = [{**r, "run_id": run_id} for r in rows]
+    built: pa.Table = conform(table, rows, {})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(built, path, compression="zstd", compression_level=1)
+    return built.num_rows
+
+
+def _usable(work: _Work) -> bool:
+    """A run is unusable when nothing was read, or when errors outweigh what was read."""
+    read = [r for r in work.results if sum(r.rows.values()) > 0]
+    broken = {s for s, p in work.problems if p.severity is Severity.ERROR and s != RUN_TOML}
+    if not read:
+        return False
+    return len(broken & {r.source_id for r in read}) <= MAX_PROBLEM_SHARE * len(read)
+
+
+def _json(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _section(facts: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {k[len(prefix) :]: v for k, v in facts.items() if k.startswith(prefix)}
+
+
+def _run_row(
+    work: _Work, digest: str, facts: Mapping[str, Any], output: RunOutput, usable: bool
+) -> dict[str, Any]:
+    planned = [r.get("planned_requests") for r in output.sessions.rows]
+    total = sum(p for p in planned if p is not None) if planned and None not in planned else None
+    own = work.toml.number("planned_requests")
+    config = _section(facts, "config.")
+    config.update({f"kv_{k}": v for k, v in _section(facts, "kv.").items()})
+    gpu_count, price = work.toml.number("gpu_count"), work.toml.number("price_per_gpu_hour")
+    profiled = facts.get("profiled")
+    return {
+        "run_id": work.run_id,
+        "path": str(work.folder.root.name),
+        "content_sha256": digest,
+        "engine": facts.get("engine"),
+        "engine_version": facts.get("engine_version"),
+        "model": facts.get("model"),
+        "hardware": facts.get("hardware"),
+        "gpu_count": int(gpu_count) if gpu_count is not None and gpu_count > 0 else None,
+        "engine_ranks": facts.get("engine_ranks"),
+        "price_per_gpu_hour": float(price) if price is not None and math.isfinite(price) else None,
+        "planned_requests": int(own) if own is not None else total,
+        "profiled": profiled if isinstance(profiled, bool) else None,
+        "simulated": facts.get("simulated") is True,
+        "config_json": _json(config),
+        "client_json": _json(_section(facts, "client.")),
+        "labels_json": _json(work.toml.labels),
+        "quality_json": _json(work.toml.quality),
+        "files": len(work.results),
+        "unclaimed_files": sum(c.source is None for c in work.claims.values()),
+        "problem_rows": sum(p.count for _, p in work.problems),
+        "usable": usable,
+    }
+
+
+def _source_rows(work: _Work, output: RunOutput) -> list[dict[str, Any]]:
+    results = {r.source_id: r for r in work.results}
+    rows = []
+    for path in work.folder.files:
+        name = work.folder.relative(path)
+        answer = work.claims.get(name, Claim(None, 0.0, "read by ingest itself"))
+        result = results.get(name)
+        fit = output.clock_fits.get(name, ClockFit(None, None, ""))
+        problems = sum(p.count for s, p in work.problems if s == name)
+        rows.append(
+            {
+                "run_id": work.run_id,
+                "source_id": name,
+                "format": answer.source.name if answer.source and result else None,
+                "sniff_score": answer.score if answer.source else None,
+                "sniff_reason": answer.reason[:1000],
+                "session": output.sessions.of_source.get(name),
+                "sha256": work.hashes[name],
+                "size_bytes": path.stat().st_size,
+                "clock_kind": (result.clock.kind if result else ClockKind.NONE).value,
+                "clock_offset_ns": fit.offset_ns,
+                "clock_uncertainty_ns": fit.uncertainty_ns,
+                "clock_method": fit.method or None,
+                "record_rows": sum(result.rows.values()) if result else 0,
+                "problem_rows": problems,
+            }
+        )
+    return rows
+
+
+def _problem_rows(work: _Work) -> list[dict[str, Any]]:
+    return [
+        {
+            "run_id": work.run_id,
+            "source_id": source,
+            "line": p.line,
+            "code": p.code,
+            "severity": p.severity.value,
+            "text": p.text[:500],
+            "occurrences": p.count,
+        }
+        for source, p in work.problems
+    ]
+
+

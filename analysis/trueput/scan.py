@@ -1,0 +1,158 @@
+"""Files as bounded streams: plain, .gz and .zst bytes, text blocks with line numbers.
+
+A damaged compressed file gives what could be decompressed and then says where it broke
+(`Damage`), so that a source can report a problem and keep the rows before it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+SUFFIXES = (".gz", ".zst")
+MAX_LINE_BYTES = 16 << 20
+"""A longer line is cut into pieces, so that one line cannot fill the memory."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Decompression or reading stopped here; what came before is good."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines (the last one perhaps without a newline): bytes, and the 1-based first line."""
+
+    data: bytes
+    first_line: int
+
+
+def plain_name(name: str) -> str:
+    """Return the file name without a compression suffix."""
+    for suffix in SUFFIXES:
+        if name.endswith(suffix):
+            return name[: -len(suffix)]
+    return name
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open `path` for reading decompressed bytes; the kind is told by its first bytes."""
+    raw = path.open("rb")
+    magic = raw.read(4)
+    raw.seek(0)
+    if magic[:2] == b"\x1f\x8b":
+        return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]  # GzipFile is an IO[bytes]
+    if magic == b"\x28\xb5\x2f\xfd":
+        import zstandard
+
+        reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+        return io.BufferedReader(reader)  # type: ignore[arg-type]  # it has readinto
+    return raw
+
+
+def _stream_errors() -> tuple[type[BaseException], ...]:
+    import zstandard
+
+    return (OSError, EOFError, zlib.error, zstandard.ZstdError)
+
+
+def read_head(path: Path, size: int) -> bytes:
+    """Return up to `size` decompressed bytes from the start; b"" where nothing can be read."""
+    try:
+        with open_bytes(path) as stream:
+            return stream.read(size)
+    except _stream_errors():
+        return _salvage(path, size)
+
+
+def _salvage(path: Path, size: int) -> bytes:
+    out = bytearray()
+    for piece in byte_chunks(path, 4096):
+        if isinstance(piece, Damage):
+            break
+        out += piece
+        if len(out) >= size:
+            break
+    return bytes(out[:size])
+
+
+def byte_chunks(path: Path, size: int = 8 << 20) -> Iterator[bytes | Damage]:
+    """Yield decompressed bytes in chunks of at most `size`; a last `Damage` where it breaks."""
+    errors = _stream_errors()
+    try:
+        stream = open_bytes(path)
+    except errors as error:
+        yield Damage(f"cannot be opened: {type(error).__name__}")
+        return
+    with stream:
+        while True:
+            try:
+                chunk = stream.read(size)
+            except errors as error:
+                if size > 1024:
+                    # Read the rest byte-wise up to the damage: a big read loses what it had.
+                    yield from _rest_until_damage(path, stream, errors)
+                else:
+                    yield Damage(f"{type(error).__name__}: {error}"[:200])
+                return
+            if not chunk:
+                return
+            yield chunk
+
+
+def _rest_until_damage(
+    path: Path, broken: IO[bytes], errors: tuple[type[BaseException], ...]
+) -> Iterator[bytes | Damage]:
+    try:
+        done = broken.tell()
+    except (*errors, ValueError):
+        done = 0
+    good = 0
+    with open_bytes(path) as stream:
+        try:
+            while good < done:
+                got = stream.read(min(1 << 20, done - good))
+                if not got:
+                    break
+                good += len(got)
+            while piece := stream.read(512):
+                yield piece
+        except errors as error:
+            yield Damage(f"{type(error).__name__}: {error}"[:200])
+
+
+def text_blocks(path: Path, size: int = 8 << 20) -> Iterator[Block | Damage]:
+    """Yield the file as blocks of whole lines of about `size` bytes, then `Damage` if it broke.
+
+    A single line longer than MAX_LINE_BYTES is cut; the pieces count as separate blocks of the
+    same line number.
+    """
+    rest = b""
+    line = 1
+    damage: Damage | None = None
+    for chunk in byte_chunks(path, size):
+        if isinstance(chunk, Damage):
+            damage = chunk
+            break
+        cut = chunk.rfind(b"\n")
+        if cut < 0:
+            rest += chunk
+            if len(rest) > MAX_LINE_BYTES:
+                yield Block(rest, line)
+                rest = b""
+            continue
+        data = rest + chunk[: cut + 1]
+        yield Block(data, line)
+        line += data.count(b"\n")
+        rest = chunk[cut + 1 :]
+    if rest:
+        yield Block(rest, line)
+    if damage is not None:
+        yield damage
