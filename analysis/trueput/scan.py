@@ -48,12 +48,13 @@ def open_bytes(path: Path) -> IO[bytes]:
     magic = raw.read(4)
     raw.seek(0)
     if magic[:2] == b"\x1f\x8b":
-        return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]  # GzipFile is an IO[bytes]
+        raw.close()  # a GzipFile leaves a file that it was given open
+        return gzip.GzipFile(path, "rb")  # type: ignore[return-value]  # GzipFile is an IO[bytes]
     if magic == b"\x28\xb5\x2f\xfd":
         import zstandard
 
         reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        return io.BufferedReader(reader)  # type: ignore[arg-type]  # it has readinto
+        return io.BufferedReader(reader)
     return raw
 
 
@@ -91,6 +92,7 @@ def byte_chunks(path: Path, size: int = 8 << 20) -> Iterator[bytes | Damage]:
     except errors as error:
         yield Damage(f"cannot be opened: {type(error).__name__}")
         return
+    given = 0
     with stream:
         while True:
             try:
@@ -98,22 +100,19 @@ def byte_chunks(path: Path, size: int = 8 << 20) -> Iterator[bytes | Damage]:
             except errors as error:
                 if size > 1024:
                     # Read the rest byte-wise up to the damage: a big read loses what it had.
-                    yield from _rest_until_damage(path, stream, errors)
+                    yield from _rest_until_damage(path, given, errors)
                 else:
                     yield Damage(f"{type(error).__name__}: {error}"[:200])
                 return
             if not chunk:
                 return
+            given += len(chunk)
             yield chunk
 
 
 def _rest_until_damage(
-    path: Path, broken: IO[bytes], errors: tuple[type[BaseException], ...]
+    path: Path, done: int, errors: tuple[type[BaseException], ...]
 ) -> Iterator[bytes | Damage]:
-    try:
-        done = broken.tell()
-    except (*errors, ValueError):
-        done = 0
     good = 0
     with open_bytes(path) as stream:
         try:

@@ -25,7 +25,7 @@ def _raw(folder: Path) -> tuple[dict[str, list[float]], list[tuple[float, ...]],
     bench = json.loads((folder / "bench.json").read_text())
     packed, plain = folder / "server.log.gz", folder / "server.log"
     if packed.exists():
-        log = gzip.open(packed, "rt", errors="replace").read()
+        log = gzip.decompress(packed.read_bytes()).decode(errors="replace")
     else:
         log = plain.read_text(errors="replace")
     steps = [tuple(float(part) for part in found) for found in _STEP.findall(log)]
@@ -105,7 +105,9 @@ def _run(
     for step in steps:
         at += step[3]
         offset = min(window, round(at / total * window))
-        points.append({"metric": "scheduled_tokens", "offset_ns": offset, "value": step[0] + step[2]})
+        points.append(
+            {"metric": "scheduled_tokens", "offset_ns": offset, "value": step[0] + step[2]}
+        )
     return RunFigures.from_views(
         {
             "goodput": [goodput],

@@ -40,7 +40,13 @@ from trueput.attribution.step_cost import (
     fit_step_cost,
     split_steps,
 )
-from trueput.attribution.timeline import Window, printed_window, received_ends
+from trueput.attribution.timeline import (
+    Sightings,
+    Window,
+    dated_ends,
+    nothing_seen,
+    printed_window,
+)
 
 METHOD = "schedule_replay"
 LEAST_CONFIDENCE = 0.5
@@ -212,7 +218,7 @@ def _by_incarnation(
 
 def _unreplayed(steps: Steps, window: Window) -> _Engine:
     nothing = np.zeros(len(steps.step_ix), dtype=np.int64)
-    ends = received_ends(steps, window, [])
+    ends = dated_ends(steps, window, nothing_seen(steps))
     return _Engine(steps, window, {}, ends, nothing, None, None, 0)
 
 
@@ -242,7 +248,7 @@ def _replay_one(
     for claim in claims.values():
         for step, tokens in claim.tokens.items():
             assigned[step] += tokens
-    ends = received_ends(steps, window, _receipts(best.events(), streams))
+    ends = dated_ends(steps, window, _sightings(best.events(), streams, steps))
     return _Engine(
         steps, window, {own[job][0]: claim for job, claim in claims.items() if job >= 0},
         ends, assigned, best, _story_tokens(stories), preemptions,
@@ -314,6 +320,56 @@ def _run_replay_tokens(engines: Sequence[_Engine], totals: Totals) -> ReplayToke
     return ReplayTokens(
         sum(x.tokens for x in sure), sum(x.low for x in sure), sum(x.high for x in sure)
     )
+
+
+def _sightings(events: Sequence[Event], streams: Sequence[Stream], steps: Steps) -> Sightings:
+    """Receipts and spans of all requests, tied to iterations by the story."""
+    n = len(steps.step_ix)
+    change = np.zeros(n + 1, dtype=np.int64)
+    admitted: dict[int, int] = {}
+    started: dict[int, int] = {}
+    spans: list[tuple[int, int, int]] = []
+    for event in events:
+        joined = event.kind in {"admit", "resume"}
+        if joined:
+            change[event.step] += 1
+        elif event.kind in {"preempt", "stop", "left"}:
+            change[event.step] -= 1
+        stream = streams[event.job] if event.job >= 0 else None
+        if stream is None:
+            continue
+        if event.kind == "admit":
+            admitted[event.job] = event.step
+        elif event.kind == "start" and event.job not in started:
+            started[event.job] = event.step
+            begin = admitted[event.job]
+            if stream.prefill_ns is not None:
+                first = int(steps.elapsed_ns[begin])
+                spans.append((begin, event.step, stream.prefill_ns - first))
+        elif event.kind == "stop" and event.job in started and stream.decode_ns is not None:
+            spans.append((started[event.job], event.step - 1, stream.decode_ns))
+    running = np.cumsum(change)[:n]
+    before = np.concatenate([[0], running[:-1]]) + np.minimum(_leaving(events, n), 0)
+    table = np.array(spans or np.zeros((0, 3)), dtype=np.int64)
+    knots = {min(x.step, n - 1) for x in events if x.kind != "recompute"}
+    knots |= {max(0, min(x.step, n) - 1) for x in events if x.kind == "stop"}
+    return Sightings(
+        _receipts(events, streams),
+        table[:, 0],
+        table[:, 1],
+        table[:, 2],
+        before <= 0,
+        np.array(sorted(knots), dtype=np.int64),
+    )
+
+
+def _leaving(events: Sequence[Event], n: int) -> Ints:
+    """Requests that ended between iterations, as negative numbers at the iteration after."""
+    gone = np.zeros(n + 1, dtype=np.int64)
+    for event in events:
+        if event.kind in {"stop", "left"}:
+            gone[event.step] -= 1
+    return gone[:n]
 
 
 def _receipts(events: Iterable[Event], streams: Sequence[Stream]) -> list[tuple[Ints, Ints]]:
@@ -397,25 +453,42 @@ def _timed(
     placed = sum(int(x.recomputed_tokens.sum()) for x in by_step)
     spent = sum(int(x.recompute_ns.sum()) for x in by_step)
     low = sum(int(x.parts.recompute_low_ns.sum()) for x in by_step)
-    high: int | None = sum(
+    high = sum(
         int(one.elapsed_ns[x.recomputed_tokens > 0].sum())
         for x, one in zip(by_step, steps, strict=True)
     )
     value: int | None = spent
     if tokens.tokens is None:
         value = None
-    if tokens.high is None or tokens.high > placed:
-        # some of it may lie in iterations that do not show it
-        high = None if not by_step else sum(int(x.elapsed_ns.sum()) for x in steps)
+    if tokens.high is None:
+        high = sum(int(x.elapsed_ns.sum()) for x in steps)
+    elif tokens.high > placed:
+        high += _longest_hidden(by_step, steps, tokens.high - placed)
     if tokens.tokens is not None and tokens.tokens != placed:
         ratio = tokens.tokens / placed if placed else 0.0
         value = round(spent * ratio) if placed else None
     if not by_step:
-        value, high = None, None
+        value = None
     return RecomputeTotals(
-        tokens.tokens, tokens.low, tokens.high, tokens.scheduled, value, min(low, value or low),
-        high, tokens.method, tokens.basis,
+        tokens.tokens, tokens.low, tokens.high, tokens.scheduled, value,
+        low if value is None else min(low, value), high if by_step else None,
+        tokens.method, tokens.basis,
     )  # fmt: skip
+
+
+def _longest_hidden(
+    by_step: Sequence[StepRecompute], steps: Sequence[Steps], tokens: int
+) -> int:
+    """ns of the longest iterations that can hide so many recomputed tokens, one in each.
+
+    Recompute that does not show as excess is printed as context.
+    """
+    rest = [
+        one.elapsed_ns[(x.recomputed_tokens == 0) & (one.context_tokens > 0)]
+        for x, one in zip(by_step, steps, strict=True)
+    ]
+    longest = np.sort(np.concatenate(rest))[::-1] if rest else np.zeros(0, dtype=np.int64)
+    return int(longest[:tokens].sum())
 
 
 # -- requests ---------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def excess_tokens(steps: Steps, spec_tokens: int) -> Ints:
     recompute of several chunks shows one token less per further chunk.
     """
     need = steps.generation_requests * (1 + spec_tokens)
-    return np.maximum(steps.generation_tokens - need, 0).astype(np.int64)
+    return np.asarray(np.maximum(steps.generation_tokens - need, 0), dtype=np.int64)
 
 
 def recomputed_by_step(steps: Steps, spec_tokens: int, assigned: Ints) -> Ints:
@@ -60,7 +60,8 @@ def recomputed_by_step(steps: Steps, spec_tokens: int, assigned: Ints) -> Ints:
     tokens bound it.
     """
     most = steps.context_tokens + steps.generation_tokens
-    return np.minimum(np.maximum(excess_tokens(steps, spec_tokens), assigned), most)
+    least = excess_tokens(steps, spec_tokens)
+    return np.asarray(np.minimum(np.maximum(least, assigned), most), dtype=np.int64)
 
 
 def scheduled_tokens(steps: Sequence[Steps]) -> int:

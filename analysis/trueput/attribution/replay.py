@@ -28,10 +28,14 @@ WRONG = 6.0
 ANONYMOUS = 8.0
 """A request that no record names; dear, or it would explain everything."""
 UNDATED = 2.0
+UNSEEN = 1.5
+"""A change of the running set in an iteration whose line is lost."""
 LEFT = 1.0
 DOUBT = 0.5
 """A step that costs a story more than this is looked at again for other explanations."""
 LEFT_UNKNOWN = 3.0
+USAGE_DIFFERS = 3.0
+KV_RESOLUTION = 0.001
 UNNEEDED = 3.0
 """A preemption although the blocks would have sufficed."""
 GAP_DENIES = 2.5
@@ -42,6 +46,7 @@ TIE_NS = 5_000_000
 LEAVE_SCALE_NS = 500_000_000
 MAX_PICKS = 5
 MAX_LEAVERS = 2
+MAX_CANDIDATES = 6
 
 
 @dataclass(frozen=True)
@@ -66,11 +71,13 @@ class Live:
 
     __slots__ = (
         "chunks", "computed", "flexible", "freed_at", "freed_blocks", "freed_full", "high",
-        "job", "out", "preempted_step", "target",
+        "job", "out", "preempted_step", "prompt", "shared", "target",
     )  # fmt: skip
 
     def __init__(self, job: Job, target: int) -> None:
         self.job = job
+        self.prompt = job.prompt  # learnt from the printed tokens where no record has it
+        self.shared = 0  # blocks it found in the prefix cache when it was new
         self.target = target  # tokens whose KV must exist before the next token is produced
         self.computed = 0
         self.out = 0
@@ -104,22 +111,29 @@ class Event:
     tokens: int
 
 
-Trail = tuple["Trail | None", Event]
+@dataclass(frozen=True)
+class Trail:
+    """The events of a story, newest first; stories that part share their past."""
+
+    before: Trail | None
+    event: Event
 
 
 class Story:
     """One consistent account of the run so far."""
 
     __slots__ = (
-        "anonymous", "cost", "head", "holes", "new", "running", "tail", "trail", "waiting",
-        "wrong_steps",
+        "anonymous", "cost", "cursor", "head", "holes", "running", "tail", "taken", "trail",
+        "undated", "waiting", "wrong_steps",
     )  # fmt: skip
 
-    def __init__(self, new: tuple[int, ...], blocks: int) -> None:
+    def __init__(self, undated: tuple[int, ...], blocks: int) -> None:
         self.cost = 0.0
         self.running: list[Live] = []
         self.waiting: list[Live] = []  # preempted, head first
-        self.new = new  # job indices not yet admitted, by arrival
+        self.cursor = 0  # position of the first job, by arrival, not yet admitted
+        self.taken: tuple[int, ...] = ()  # positions beyond it that were admitted before it
+        self.undated = undated  # jobs of unknown arrival not yet admitted
         self.trail: Trail | None = None
         self.head, self.tail = 0, blocks  # positions in the free queue's endless order
         self.holes: list[tuple[int, int]] = []
@@ -138,15 +152,15 @@ class Story:
 
     def note(self, kind: str, step: int, job: int, tokens: int) -> None:
         """Adds an event to this story alone."""
-        self.trail = (self.trail, Event(kind, step, job, tokens))
+        self.trail = Trail(self.trail, Event(kind, step, job, tokens))
 
     def events(self) -> list[Event]:
         """All events, oldest first."""
         found = []
         trail = self.trail
         while trail is not None:
-            trail, event = trail[0], trail[1]
-            found.append(event)
+            found.append(trail.event)
+            trail = trail.before
         return found[::-1]
 
     def signature(self) -> tuple[object, ...]:
@@ -154,7 +168,9 @@ class Story:
         return (
             tuple((x.job.index, x.out, x.computed, x.flexible) for x in self.running),
             tuple((x.job.index, x.out) for x in self.waiting),
-            self.new,
+            self.cursor,
+            self.taken,
+            self.undated,
         )
 
 
@@ -184,17 +200,23 @@ class Replay:
         self, steps: Steps, window: Window, streams: Sequence[Stream], limits: EngineLimits
     ) -> None:
         self.jobs = jobs_of(streams)
+        self.order = sorted(
+            (job.index for job in self.jobs if job.arrived_at_ns is not None),
+            key=lambda k: (self.jobs[k].arrived_at_ns or 0, k),
+        )
         self.context = steps.context_requests.tolist()
         self.context_tokens = steps.context_tokens.tolist()
         self.generation = steps.generation_requests.tolist()
         self.generation_tokens = steps.generation_tokens.tolist()
+        self.kv_used = steps.kv_used_ratio.tolist()
         self.elapsed_sum = np.concatenate([[0], np.cumsum(steps.elapsed_ns)]).tolist()
         self.start_low = (window.end_low_ns - steps.elapsed_ns).tolist()
         self.start_high = (window.end_high_ns - steps.elapsed_ns).tolist()
         self.lost = np.diff(steps.step_ix, prepend=steps.step_ix[:1] - 1).tolist()
         self.block = limits.block_size or 0
         self.capacity = (limits.num_blocks or 1) - 1  # block 0 is the null block
-        self.caching = limits.prefix_caching is not False and self.block > 0
+        self.unit = self.block or 1  # cached tokens come in these
+        self.caching = limits.prefix_caching is not False
         total = steps.context_tokens + steps.generation_tokens
         # without a stated budget the fullest iteration shows it, if any was ever full
         self.budget = limits.max_num_batched_tokens or int(total.max(initial=0))
@@ -224,8 +246,8 @@ class Replay:
 
     def run(self) -> list[Story]:
         """The surviving stories, cheapest first."""
-        order = sorted(self.jobs, key=lambda job: (job.arrived_at_ns or 0, job.index))
-        beam = [Story(tuple(job.index for job in order), self.capacity)]
+        undated = tuple(job.index for job in self.jobs if job.arrived_at_ns is None)
+        beam = [Story(undated, self.capacity)]
         i, n = 0, len(self.context)
         while i < n:
             heirs: dict[tuple[object, ...], Story] = {}
@@ -237,17 +259,21 @@ class Replay:
             beam = sorted(heirs.values(), key=lambda story: story.cost)[:BEAM]
             beam = [story for story in beam if story.cost <= beam[0].cost + 4 * WRONG]
             i += 1
-            ahead = min([self.plain_run[i - 1] - 1, *map(self._rest_of_plain, beam)])
+            ahead = self.plain_run[i - 1] - 1
+            if ahead > 0:
+                ahead = min(ahead, *(self._rest_of_plain(story, i) for story in beam))
             if ahead > 0:
                 for story in beam:
-                    self._coast(story, ahead, i + ahead - 1)
+                    self._coast(story, ahead)
                 i += ahead
         for story in beam:
             self._close(story, n)
         return sorted(beam, key=lambda story: story.cost)
 
-    def _rest_of_plain(self, story: Story) -> int:
-        """Decode-only steps this story can take at once: until the first request ends."""
+    def _rest_of_plain(self, story: Story, i: int) -> int:
+        """Decode-only steps from `i` on this story can take at once: until a request ends."""
+        if len(story.running) != self.generation[i]:
+            return 0
         rest = 1 << 60
         for live in story.running:
             if live.out == 0 or live.rest != 1 or live.flexible:
@@ -256,11 +282,8 @@ class Replay:
                 rest = min(rest, live.job.length - live.out - 1)
         return max(rest, 0)
 
-    def _coast(self, story: Story, steps: int, last: int) -> None:
+    def _coast(self, story: Story, steps: int) -> None:
         """Every running request produces one token in each of `steps` decode-only steps."""
-        if len(story.running) != self.generation[last]:
-            story.cost += WRONG
-            story.wrong_steps = (*story.wrong_steps, last)
         for live in story.running:
             self._take_blocks(story, live.computed, live.computed + steps)
             live.computed += steps
@@ -279,30 +302,63 @@ class Replay:
     def _heirs(self, story: Story, i: int) -> Iterator[Story]:
         """The stories that follow from `story` by step `i`."""
         if self.lost[i] > 1:
-            story = story.clone()
-            self._cross_lost_lines(story, i)
+            for before, joined in self._before_lost_lines(story, i):
+                self._cross_lost_lines(before, i, joined)
+                yield from self._heirs_here(before, i)
+            return
+        yield from self._heirs_here(story, i)
+
+    def _before_lost_lines(self, story: Story, i: int) -> Iterator[tuple[Story, list[Live]]]:
+        """What may have happened in iterations whose lines are lost: nothing, or one change."""
+        yield story.clone(), []
+        if story.running:
+            preempted = story.clone()
+            preempted.cost += UNSEEN
+            self._preempt(preempted, i, 1)
+            yield preempted, []
+        if story.waiting or self._choices(story, i):
+            admitted = story.clone()
+            admitted.cost += UNSEEN
+            joined = self._admit(admitted, i, 1, 0)
+            for live in joined:
+                found = self._found_again(admitted, live) * self.block if live.flexible else 0
+                if live.prompt is None:
+                    return
+                live.chunks, live.flexible = [], False
+                self._take_blocks(admitted, found, live.target)
+                live.computed = live.target
+                live.high = max(live.high, live.computed)
+                live.preempted_step = -1
+                admitted.note("start", i, live.job.index, live.out)
+                live.out += 1
+                live.target += 1
+            yield admitted, joined
+
+    def _heirs_here(self, story: Story, i: int) -> Iterator[Story]:
         plain = self._step(story, i, (), 0)
         yield plain
         wanted = self.context[i] + self.generation[i] - len(story.running)
         if wanted == 0 and plain.cost <= story.cost + DOUBT:
             return
-        leavers = [
-            k for k, live in enumerate(story.running) if self._leaving_cost(live, i) < WRONG
-        ]
+        costs = [(self._leaving_cost(live, i), k) for k, live in enumerate(story.running)]
+        leavers = sorted(k for cost, k in sorted(costs)[:MAX_CANDIDATES] if cost < WRONG)
         if plain.cost > story.cost + DOUBT or wanted < 0:
             for count in range(1, min(MAX_LEAVERS, len(leavers)) + 1):
                 for chosen in itertools.combinations(leavers, count):
                     yield self._step(story, i, chosen, 0)
         if wanted > 0:
-            picks = 2 * MAX_PICKS if plain.cost > story.cost + DOUBT else self._ties(story)
-            for pick in range(1, min(picks, len(story.new))):
+            # the last pick is a request that no record names
+            doubtful = plain.cost > story.cost + DOUBT
+            picks = len(self._choices(story, i)) + 1 if doubtful else self._ties(story)
+            for pick in range(1, picks):
                 yield self._step(story, i, (), pick)
 
     def _ties(self, story: Story) -> int:
         """How many of the next arrivals came so close together that their order is open."""
-        if story.waiting or len(story.new) < 2:  # noqa: PLR2004
+        if story.waiting or story.cursor + 2 > len(self.order):
             return 0
-        first, second = (self.jobs[k].arrived_at_ns or 0 for k in story.new[:2])
+        head = self.order[story.cursor : story.cursor + 2]
+        first, second = (self.jobs[k].arrived_at_ns or 0 for k in head)
         return 2 if second - first < TIE_NS else 0
 
     def _leaving_cost(self, live: Live, i: int) -> float:
@@ -315,9 +371,9 @@ class Replay:
         # clients misstate when they gave up (a cancellation delay counted twice was seen)
         early = job.left_at_ns - ARRIVAL_SLACK_NS - self.start_high[i]
         late = self.start_low[i] - ARRIVAL_SLACK_NS - job.left_at_ns
-        return LEFT + max(0, early, late) / LEAVE_SCALE_NS
+        return float(LEFT + max(0, early, late) / LEAVE_SCALE_NS)
 
-    def _cross_lost_lines(self, story: Story, i: int) -> None:
+    def _cross_lost_lines(self, story: Story, i: int, joined: Sequence[Live] = ()) -> None:
         """Lines lost before step `i`: decoding went on; an open prefill's progress is unknown."""
         steps = self.lost[i] - 1
         story.cost += 1.0
@@ -326,7 +382,9 @@ class Replay:
                 live.flexible = True
                 continue
             known = live.job.length
-            ahead = steps if known is None else min(steps, known - live.out)
+            # one that was admitted in the first of them has had its token there
+            left = steps - 1 if live in joined else steps
+            ahead = left if known is None else min(left, known - live.out)
             live.computed += ahead
             live.target += ahead
             live.out += ahead
@@ -337,6 +395,7 @@ class Replay:
     def _step(self, old: Story, i: int, leavers: tuple[int, ...], pick: int) -> Story:
         """`old` after step `i`, the given running requests having left before it."""
         story = old.clone()
+        self._check_usage(story, i)
         for live in [story.running[k] for k in leavers]:
             story.cost += self._leaving_cost(live, i)
             self._retire(story, live, i, "left")
@@ -391,8 +450,8 @@ class Replay:
                 story.note("left", i, gone.job.index, gone.out)
             if story.waiting:
                 live = story.waiting.pop(0)
-                live.target = (live.job.prompt or live.high) + live.out
-                live.flexible = self.caching
+                live.target = (live.prompt or live.high) + live.out
+                live.flexible = self.caching or live.prompt is None
                 live.computed = 0
                 story.note("resume", i, live.job.index, live.out)
             else:
@@ -407,26 +466,38 @@ class Replay:
             job.left_at_ns + ARRIVAL_SLACK_NS < self.start_low[i]
         )
 
-    def _choices(self, story: Story, i: int, latest: int) -> list[int]:
+    def _choices(self, story: Story, i: int) -> list[int]:
         """Jobs that may be admitted now: the first that arrived, then some of unknown arrival."""
+        latest = self.start_high[i] + ARRIVAL_SLACK_NS
         dated: list[int] = []
-        undated: list[int] = []
-        for k in story.new:
-            job = self.jobs[k]
-            if job.arrived_at_ns is None:
-                if len(undated) < MAX_PICKS and not self._gone(job, i):
-                    undated.append(k)
-                continue
-            if job.arrived_at_ns > latest or len(dated) > MAX_PICKS:
-                # undated ones stand before all others in the queue
+        for position in range(story.cursor, len(self.order)):
+            job = self.jobs[self.order[position]]
+            if (job.arrived_at_ns or 0) > latest or len(dated) > MAX_PICKS:
                 break
-            if not self._gone(job, i):
-                dated.append(k)
-        return [*dated, *undated]
+            if position not in story.taken and not self._gone(job, i):
+                dated.append(job.index)
+        undated = [k for k in story.undated if not self._gone(self.jobs[k], i)]
+        return [*dated, *undated[:MAX_PICKS]]
+
+    def _take_job(self, story: Story, k: int, i: int) -> None:
+        """Removes an admitted job from those to come, and moves on over whoever has gone."""
+        if self.jobs[k].arrived_at_ns is None:
+            story.undated = tuple(other for other in story.undated if other != k)
+            return
+        order, taken = self.order, {*story.taken}
+        position = story.cursor
+        while order[position] != k:
+            position += 1
+        taken.add(position)
+        while story.cursor < len(order) and (
+            story.cursor in taken or self._gone(self.jobs[order[story.cursor]], i)
+        ):
+            taken.discard(story.cursor)
+            story.cursor += 1
+        story.taken = tuple(sorted(taken))
 
     def _admit_new(self, story: Story, i: int, pick: int) -> Live:
-        latest = self.start_high[i] + ARRIVAL_SLACK_NS
-        choices = self._choices(story, i, latest)
+        choices = self._choices(story, i)
         if pick < len(choices):
             job = self.jobs[choices[pick]]
             if job.arrived_at_ns is None:
@@ -434,7 +505,7 @@ class Replay:
             elif pick:
                 behind = job.arrived_at_ns - (self.jobs[choices[0]].arrived_at_ns or 0)
                 story.cost += 1.5 + min(behind / ORDER_SCALE_NS, WRONG)
-            story.new = tuple(k for k in story.new if k != job.index)
+            self._take_job(story, job.index, i)
         else:
             story.cost += ANONYMOUS
             story.anonymous += 1
@@ -491,10 +562,10 @@ class Replay:
             return rest == 0
         guesses = [self._guess(story, live) for live in free]
         spare = rest - sum(guesses)
-        # the least certain is the one at the end: it is the one the budget cuts
-        for k in range(len(free) - 1, -1, -1):
+        # least certain are the one the budget cuts and those without a prefix others keep alive
+        for k in sorted(range(len(free)), key=lambda k: (free[k] is not last, free[k].shared, -k)):
             live = free[k]
-            if live.job.prompt is None or len(free) == 1:
+            if live.prompt is None or len(free) == 1:
                 change = spare
             elif live is last:
                 begun = sum(n for _, n in live.chunks)
@@ -511,35 +582,33 @@ class Replay:
 
     def _guess(self, story: Story, live: Live) -> int:
         begun = sum(n for _, n in live.chunks)
-        if live.job.prompt is None and live.preempted_step < 0:
+        if live.prompt is None:
             return 1
         found = self._found_again(story, live) if live.preempted_step >= 0 else 0
         return max(1, live.target - found * self.block - begun)
 
     def _nearest_change(self, live: Live, guess: int, spare: int) -> int:
         """Whole blocks towards `spare`, as far as this request can take them."""
-        if not self.block:
-            return spare
         begun = sum(n for _, n in live.chunks)
-        blocks = spare // self.block if spare >= 0 else -(-spare // self.block)
-        most = (live.target - begun - guess) // self.block
-        least = -((guess - 1) // self.block)
-        return self.block * max(least, min(most, blocks))
+        blocks = spare // self.unit if spare >= 0 else -(-spare // self.unit)
+        most = (live.target - begun - guess) // self.unit
+        least = -((guess - 1) // self.unit)
+        return self.unit * max(least, min(most, blocks))
 
     def _plausible(self, story: Story, live: Live, tokens: int, *, partial: bool) -> bool:
         """Whether a request can be given so many tokens; off the predicted cache hit costs."""
         if tokens < 1:
             return False
-        if live.job.prompt is None:
+        if live.prompt is None:
             return True
         hit = live.target - tokens - sum(n for _, n in live.chunks)
         if partial:
             return hit >= 0
-        if hit < 0 or hit % self.block or hit >= live.target:
+        if hit < 0 or hit % self.unit or hit >= live.target:
             return False
         if live.preempted_step >= 0:
             expected = self._found_again(story, live)
-            story.cost += min(1.0, 0.1 * abs(hit // self.block - expected))
+            story.cost += min(1.0, 0.1 * abs(hit // self.unit - expected))
         return True
 
     def _advance(
@@ -550,11 +619,13 @@ class Replay:
         if live.flexible:
             live.chunks.append((i, tokens))
             begun = sum(n for _, n in live.chunks)
-            if live.job.prompt is None and live.preempted_step < 0:
+            if live.prompt is None:
                 live.target = begun + (1 if partial_allowed else 0)
             if partial_allowed and begun < live.target:
                 return
             found = max(0, live.target - begun)
+            if live.preempted_step < 0:
+                live.shared = found // self.unit
             self._flush(story, live, found)
             live.computed, live.flexible = live.target, False
             if live.preempted_step >= 0:
@@ -569,6 +640,7 @@ class Replay:
         live.high = max(live.high, live.computed)
         if live.computed < live.target:
             return
+        live.prompt = live.target - live.out if live.prompt is None else live.prompt
         if live.preempted_step >= 0 or live.out == 0:
             self._check_gap(story, live, i)
             live.preempted_step = -1
@@ -620,22 +692,46 @@ class Replay:
 
     def _free_blocks(self, story: Story, live: Live) -> None:
         live.freed_at = story.tail
-        live.freed_blocks = self._blocks(live.computed)
+        # a prefix it found in the cache is another request's too, and likely still in use
+        live.freed_blocks = max(0, self._blocks(live.computed) - live.shared)
         live.freed_full = live.computed // self.block if self.block else 0
         story.tail += live.freed_blocks
+
+    def _check_usage(self, story: Story, i: int) -> None:
+        """Compares the KV usage printed before step `i` with the story's, and takes it over.
+
+        Blocks of unknown owners that new requests found in the cache left the free queue unseen:
+        its head is further on by as many.
+        """
+        used = self.kv_used[i - 1] if i > 0 else math.nan
+        if math.isnan(used) or self.capacity <= 0 or not self.block:
+            return
+        if any(live.flexible or live.job.prompt is None for live in story.running):
+            return
+        free = round(self.capacity * (1 - used))
+        if not any(live.shared for live in story.running):
+            held = sum(self._blocks(live.computed) for live in story.running)
+            off = abs(self.capacity - held - free) - KV_RESOLUTION * self.capacity
+            if off > 0:
+                story.cost += min(USAGE_DIFFERS, off)
+        unseen = story.tail - story.head - sum(n for _, n in story.holes) - free
+        if unseen > 0:
+            story.head += unseen
+            story.holes = [hole for hole in story.holes if hole[0] > story.head]
 
     def _found_again(self, story: Story, live: Live) -> int:
         """Blocks of a preempted request's prefix that nothing has overwritten yet.
 
         Its last block was freed first, so the prefix is overwritten last.
         """
-        if not self.caching or self.capacity <= 0:
+        if not self.caching or self.capacity <= 0 or not self.block:
             return 0
-        kept = live.freed_at + live.freed_blocks - story.head
-        return max(0, min(kept, live.freed_full, (live.target - 1) // self.block))
+        kept = max(0, live.freed_at + live.freed_blocks - story.head)
+        most = min(live.freed_full, (live.target - 1) // self.block)
+        return max(0, min(live.shared + kept, most))
 
     def _touch(self, story: Story, live: Live, found: int) -> None:
         """Blocks found again leave the middle of the free queue."""
-        count = found // self.block if self.block else 0
-        if count:
+        count = found // self.block - live.shared if self.block else 0
+        if count > 0:
             insort(story.holes, (live.freed_at + live.freed_blocks - count, count))

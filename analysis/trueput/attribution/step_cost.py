@@ -89,14 +89,13 @@ def _design(work: StepWork, rows: slice) -> Floats:
 def _weighted_nnls(design: Floats, y: Floats, weights: Floats) -> Floats:
     from scipy.optimize import nnls  # noqa: PLC0415  # scipy is slow to load
 
-    # The normal equations' Cholesky-like square root has 4 rows whatever the run's length; the
-    # columns are scaled because tokens and constants differ by orders of magnitude.
+    # The triangle of a QR has five rows whatever the run's length; the columns are scaled because
+    # tokens and constants differ by orders of magnitude.
     scale = np.sqrt((design**2).mean(axis=0))
     scale[scale == 0] = 1.0
     root = np.sqrt(weights)
-    triangle = np.linalg.qr(
-        np.column_stack([design / scale * root[:, None], y * root]), mode="r"
-    )
+    stacked = np.column_stack([design / scale * root[:, None], y * root])
+    triangle: Floats = np.asarray(np.linalg.qr(stacked, mode="r"), dtype=np.float64)
     solution, _ = nnls(triangle[:, :-1], triangle[:, -1])
     return np.asarray(solution / scale, dtype=np.float64)
 

@@ -7,41 +7,24 @@ for the rules. The policy's ``[must_match]`` and ``[under_test]`` override both.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from statistics import median
 from typing import TypeAlias
 
 from trueput.gate.figures import RunFigures, text
-
-#: Largest relative difference of an arrival rate that still counts as the same load.
-RATE_LIMIT = 0.02
-#: Largest Kolmogorov distance of gaps, or of lengths, that still counts as the same load.
-DISTANCE_LIMIT = 0.12
-#: Tokens may drift by this share of a length (chat templates, another tokeniser's count).
-LENGTH_DRIFT = 0.02
-#: Largest relative difference of the mean length that still counts as the same load.
-MEAN_LENGTH_LIMIT = 0.05
+from trueput.gate.loads import LENGTHS, Difference, Gap, gaps_gap, length_gap, rate_gap
 
 Read: TypeAlias = Callable[[RunFigures], object]
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One way in which two sides differ, with its size; ``blocks`` makes them not comparable."""
-
-    aspect: str
-    baseline: str
-    candidate: str
-    difference: str
-    blocks: bool
+def _concurrency(run: RunFigures) -> object:
+    """Return the client's own limit; where it told its rate and no limit, it had none."""
+    told = run.asked_concurrency is not None or run.asked_rate_rps is None
+    return run.asked_concurrency if told else "no limit"
 
 
 #: Aspects of one value a run: how to read it, and whether a difference blocks.
 _VALUES: dict[str, tuple[Read, bool]] = {
-    "concurrency": (lambda run: run.asked_concurrency, True),
+    "concurrency": (_concurrency, True),
     "slo": (lambda run: text(run.goodput, "slo") or "none", True),
     "window_rule": (lambda run: text(run.goodput, "window_rule"), True),
     "client": (lambda run: run.client, True),
@@ -56,11 +39,7 @@ _VALUES: dict[str, tuple[Read, bool]] = {
     "hardware": (lambda run: run.hardware, False),
     "devices": (lambda run: run.devices, False),
 }
-_SEQUENCES: dict[str, Callable[[RunFigures], list[float] | None]] = {
-    "prompt_lengths": lambda run: _lengths(run, "prompt_tokens"),
-    "asked_output_lengths": lambda run: _lengths(run, "asked_output_tokens"),
-}
-ASPECTS = ("planned_requests", *_SEQUENCES, "arrival_rate", "arrival_gaps", *_VALUES)
+ASPECTS = ("planned_requests", *LENGTHS, "arrival_rate", "arrival_gaps", *_VALUES)
 
 
 def compare_sides(
@@ -70,10 +49,14 @@ def compare_sides(
     under_test: frozenset[str] = frozenset(),
 ) -> tuple[Difference, ...]:
     """Return every difference between two sides, then those among the repeats of one side."""
-    settings = sorted({f"config.{name}" for run in (*baseline, *candidate) for name in run.config})
+    runs = (*baseline, *candidate)
+    named = {aspect for aspect in must_match | under_test if aspect.startswith("config.")}
+    settings = sorted(named | {f"config.{name}" for run in runs for name in run.config})
     found = []
     for aspect in (*ASPECTS, *settings):
         difference = _difference(aspect, baseline, candidate, aspect in must_match)
+        if difference is None and aspect in must_match and not any(_told(aspect, r) for r in runs):
+            difference = Difference(aspect, "unknown", "unknown", "not known on either side", True)
         if difference is not None:
             blocks = (difference.blocks or aspect in must_match) and aspect not in under_test
             found.append(
@@ -94,17 +77,24 @@ def _difference(
     """Return the largest difference in one aspect; ``strict`` holds equal to the last digit."""
     if aspect == "planned_requests":
         return _planned(baseline, candidate)
-    if aspect in _SEQUENCES:
-        return _worst(aspect, baseline, candidate, lambda b, c: _length_gap(aspect, b, c, strict))
+    if aspect in LENGTHS:
+        return _worst(aspect, baseline, candidate, lambda b, c: length_gap(aspect, b, c, strict))
     if aspect == "arrival_rate":
-        return _worst(aspect, baseline, candidate, _rate_gap)
+        return _worst(aspect, baseline, candidate, rate_gap)
     if aspect == "arrival_gaps":
-        return _worst(aspect, baseline, candidate, _gaps_gap)
+        return _worst(aspect, baseline, candidate, gaps_gap)
     if aspect in _VALUES:
         read, blocks = _VALUES[aspect]
         return _values(aspect, baseline, candidate, read, blocks)
     name = aspect.removeprefix("config.")
     return _values(aspect, baseline, candidate, lambda run: _setting(run, name), False)
+
+
+def _told(aspect: str, run: RunFigures) -> bool:
+    """Tell whether a run says anything of an aspect that holds one value."""
+    if aspect.startswith("config."):
+        return bool(run.config)
+    return aspect not in _VALUES or _VALUES[aspect][0](run) is not None
 
 
 def _setting(run: RunFigures, name: str) -> object:
@@ -147,9 +137,6 @@ def _planned(baseline: Sequence[RunFigures], candidate: Sequence[RunFigures]) ->
     )
 
 
-Gap: TypeAlias = tuple[float, Difference]
-
-
 def _worst(
     aspect: str,
     baseline: Sequence[RunFigures],
@@ -161,117 +148,6 @@ def _worst(
     if not found:
         return None
     return max(found, key=lambda pair: (pair[1].blocks, pair[0], pair[1].difference))[1]
-
-
-def _lengths(run: RunFigures, column: str) -> list[float] | None:
-    """Return the sorted lengths of all planned requests; ``None`` when most are unknown."""
-    values = [getattr(request, column) for request in run.requests]
-    known = sorted(float(value) for value in values if value is not None)
-    return known if known and 2 * len(known) > len(values) else None
-
-
-def _length_gap(aspect: str, b: RunFigures, c: RunFigures, strict: bool) -> Gap | None:
-    lengths_b, lengths_c = _SEQUENCES[aspect](b), _SEQUENCES[aspect](c)
-    if lengths_b is None and lengths_c is None:
-        return None
-    if lengths_b is None or lengths_c is None:
-        shown = "unknown" if lengths_b is None else _mean_text(lengths_b)
-        other = "unknown" if lengths_c is None else _mean_text(lengths_c)
-        return 0.0, Difference(aspect, shown, other, "known on one side only", False)
-    if lengths_b == lengths_c:
-        return None
-    drift = 0.0 if strict else LENGTH_DRIFT
-    distance = kolmogorov(lengths_b, lengths_c, drift)
-    mean_b, mean_c = _mean(lengths_b), _mean(lengths_c)
-    change = mean_c / mean_b - 1 if mean_b else math.inf
-    blocks = distance > DISTANCE_LIMIT or abs(change) > MEAN_LENGTH_LIMIT
-    size = f"mean {change:+.1%}, Kolmogorov distance {distance:.3f}"
-    return max(distance, abs(change)), Difference(
-        aspect, _mean_text(lengths_b), _mean_text(lengths_c), size, blocks
-    )
-
-
-def kolmogorov(one: Sequence[float], other: Sequence[float], drift: float = 0.0) -> float:
-    """Return the Kolmogorov distance of two samples that may differ by a relative ``drift``."""
-    import numpy as np
-
-    a, b = np.sort(np.asarray(one, dtype=float)), np.sort(np.asarray(other, dtype=float))
-    points = np.unique(np.concatenate([a, b]))
-
-    def above(below: np.ndarray, within: np.ndarray) -> float:
-        share = np.searchsorted(below, points, side="right") / len(below)
-        reached = np.searchsorted(within, points * (1 + drift), side="right") / len(within)
-        return float((share - reached).max())
-
-    return max(0.0, above(a, b), above(b, a))
-
-
-def _rate_gap(b: RunFigures, c: RunFigures) -> Gap | None:
-    """Compare the rates asked for; where none is known, the rates at which requests were sent."""
-    rate_b, rate_c = b.asked_rate_rps, c.asked_rate_rps
-    kind = "asked"
-    if rate_b is None and rate_c is None:
-        if b.asked_concurrency is not None or c.asked_concurrency is not None:
-            return None  # a closed loop: how fast it sent is what came back, not what was asked
-        rate_b, rate_c, kind = _sent_rate(b), _sent_rate(c), "sent"
-    if rate_b == rate_c:
-        return None
-    if rate_b is None or rate_c is None:
-        before, after = ("unknown" if rate is None else f"{rate:g}/s" for rate in (rate_b, rate_c))
-        return 0.0, Difference("arrival_rate", before, after, "known on one side only", False)
-    change = math.inf if math.inf in (rate_b, rate_c) or rate_b == 0 else rate_c / rate_b - 1
-    if kind == "sent" and abs(change) <= RATE_LIMIT:
-        return None
-    return abs(change), Difference(
-        "arrival_rate",
-        f"{rate_b:.4g}/s",
-        f"{rate_c:.4g}/s",
-        f"{change:+.1%} ({kind})",
-        abs(change) > RATE_LIMIT,
-    )
-
-
-def _gaps_gap(b: RunFigures, c: RunFigures) -> Gap | None:
-    """Compare the gaps between sends, where the client did not wait for answers to send."""
-    if any(_closed_loop(run) for run in (b, c)):
-        return None
-    gaps_b, gaps_c = _gaps(b), _gaps(c)
-    if gaps_b is None or gaps_c is None:
-        return None
-    distance = kolmogorov(gaps_b, gaps_c)
-    if distance <= DISTANCE_LIMIT:
-        return None
-    before, after = (f"median gap {median(gaps) / 1e6:.1f} ms" for gaps in (gaps_b, gaps_c))
-    size = f"Kolmogorov distance {distance:.3f}"
-    return distance, Difference("arrival_gaps", before, after, size, True)
-
-
-def _closed_loop(run: RunFigures) -> bool:
-    return run.asked_concurrency is not None or run.asked_rate_rps == math.inf
-
-
-def _sends(run: RunFigures) -> list[int]:
-    return sorted(request.sent_ns for request in run.requests if request.sent_ns is not None)
-
-
-def _gaps(run: RunFigures) -> list[float] | None:
-    gaps = [float(after - before) for before, after in pairwise(_sends(run))]
-    return gaps or None
-
-
-def _sent_rate(run: RunFigures) -> float | None:
-    sends = _sends(run)
-    if len(sends) < 2 or sends[-1] == sends[0]:
-        return None
-    return (len(sends) - 1) * 1e9 / (sends[-1] - sends[0])
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-def _mean_text(values: Sequence[float]) -> str:
-    return f"{len(values)} requests, mean {_mean(values):.1f} tokens"
 
 
 def _among(side: str, runs: Sequence[RunFigures]) -> list[Difference]:

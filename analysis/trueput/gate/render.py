@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from trueput.gate.comparability import Difference
+from trueput.gate.loads import Difference
 from trueput.gate.rule_api import Finding
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
 

@@ -15,6 +15,7 @@ GPU_TIME = {
     "kernel_union": "GPU time (kernel union)",
     "gpu_op_union": "GPU time (kernels, copies and memsets)",
 }
+_LABELS = {**GPU_TIME, "engine_step": "engine step time", "engine_active": "engine active time"}
 #: Units that are levels already, so that devices are averaged and no rate is formed.
 _LEVELS = ("ns", "ratio")
 
@@ -34,7 +35,7 @@ class Rung:
     @property
     def label(self) -> str:
         """The rung in words; only a time rung of the GPU is called GPU time."""
-        return GPU_TIME.get(self.metric, self.metric.replace("_", " "))
+        return _LABELS.get(self.metric, self.metric.replace("_", " "))
 
     def rose(self, min_effect: float) -> bool:
         """Tell whether the rise is shown, also after the adjustment for many rungs."""

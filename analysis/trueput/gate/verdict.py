@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from trueput.errors import ExitCode, UsageError
-from trueput.gate.comparability import Difference, compare_sides
+from trueput.gate.comparability import compare_sides
 from trueput.gate.evidence import Evidence
 from trueput.gate.figures import RunFigures, text
+from trueput.gate.loads import Difference
 from trueput.gate.policy import BLOCKING, Policy
 from trueput.gate.rule_api import Finding, Outcome, Rule
 from trueput.gate.rules import discover

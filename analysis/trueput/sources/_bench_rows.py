@@ -210,7 +210,7 @@ class Details:
                 self.bad.add("itls")
             return None
         exact = np.asarray(seconds, np.float64) * 1e9
-        if exact.size and not (exact.min() >= 0 and exact.max() < 2**50):
+        if exact.size and not (exact.min() >= 0 and exact.sum() < 2**60):
             self.bad.add("itls")
             return None
         return np.rint(exact).astype(np.int64)

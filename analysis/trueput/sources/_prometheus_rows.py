@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,13 +30,16 @@ class Lives:
 
     def process_restarted(self, series: Series, key: int) -> bool:
         """Begin a new life of every engine of the process; True if it is new for any."""
-        engines = [e for e in self.resets if e[0] == series.instance]
-        return any([self._begin(engine, series.last_key, key) for engine in engines])
+        new = False
+        for engine in self.resets:
+            if engine[0] == series.instance:
+                new |= self._begin(engine, series.last_key, key)
+        return new
 
-    def _begin(self, engine: tuple[str, str], before: int, now: int) -> bool:
+    def _begin(self, engine: tuple[str, str], before: int | None, now: int) -> bool:
         instants = self.resets.setdefault(engine, [])
         at = bisect_right(instants, now)
-        if at and instants[at - 1] > before:
+        if at and (before is None or instants[at - 1] > before or instants[at - 1] == now):
             return False
         insort(instants, now)
         return True
@@ -74,18 +78,17 @@ class Rows:
         used, where = np.unique(ixs, return_inverse=True)
         chosen = [series[ix] for ix in used.tolist()]
         keys = np.array(self.keys[part], dtype=np.int64)
-        take = pa.array(where)
-        columns: dict[str, pa.Array] = {
+        take = pa.array(where, pa.int64())
+        columns: dict[str, Any] = {
             "line": pa.array(self.lines[part], pa.int64()),
             "at_ns": pa.array(self.ats[part], pa.int64()),
-            "engine": pa.array([s.engine for s in chosen], pa.string()).take(take),
-            "incarnation": pa.array(_incarnations(where, keys, chosen, lives)),
-            "metric": pa.array([s.metric for s in chosen], pa.string()).take(take),
-            "labels": pa.array([s.labels for s in chosen], pa.string()).take(take),
-            "kind": pa.array([s.kind for s in chosen], pa.string()).take(take),
+            "incarnation": pa.array(_incarnations(where, keys, chosen, lives), pa.int64()),
             "le": pa.array([s.le for s in chosen], pa.float64()).take(take),
             "value": pa.array(self.values[part], pa.float64()),
         }
+        for name in ("engine", "metric", "labels", "kind"):
+            words = pa.array([getattr(s, name) for s in chosen], pa.string())
+            columns[name] = words.take(take)
         return Batch("engine_samples", pa.RecordBatch.from_pydict(columns))
 
 

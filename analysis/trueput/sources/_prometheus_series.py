@@ -33,7 +33,7 @@ def engine_of(name: str) -> str | None:
     return found[1] if found else None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Series:
     """One kept series, and what was last seen of it."""
 
@@ -47,8 +47,9 @@ class Series:
     monotone: bool
     model: str | None
     config: dict[str, str] | None
-    last: float | None = None
-    last_key: int = 0
+    last: float = 0.0
+    last_key: int | None = None
+    rest: bytes | None = None
 
     @property
     def is_start_time(self) -> bool:

@@ -8,6 +8,7 @@ What the file says and what becomes of it:
 - Arrays are in the client's order of sending; `row_ix` is the index, which is also the last
   number of the request id that the client sent. No request id is stored.
 - `start_times` are seconds of the client's monotonic clock. Older files have none: no instants.
+  Those of the Rust writer count from a zero of its own (clock `relative`).
 - `ttft` 0.0 is a mark of failure (or of a reply that was not streamed): NULL here.
 - An HTTP error keeps only its reason phrase. Where the phrase is the standard one, the status
   code follows from it and is filled; a phrase of the server's own leaves it NULL.
@@ -207,7 +208,7 @@ class _Result:
     def text(self, key: str) -> str | None:
         """Return a short text."""
         got = self._get(key)
-        return got[:200] if isinstance(got, str) else None
+        return got[:200].encode("utf-8", "replace").decode() if isinstance(got, str) else None
 
 
 def _float(value: str | float) -> float | None:

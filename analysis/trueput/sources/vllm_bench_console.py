@@ -46,12 +46,16 @@ PROBLEM_CODES: Final = {
 }
 
 _KEYS: Final = frozenset(
-    "num_prompts request_rate burstiness max_concurrency ignore_eos goodput request_id_prefix"
-    " random_input_len random_output_len random_range_ratio dataset_name seed backend model"
-    " endpoint percentile_metrics metric_percentiles save_detailed output_len custom_output_len"
-    " sharegpt_output_len sonnet_output_len hf_output_len prefix_repetition_output_len"
-    " num_warmups ramp_up_strategy ramp_up_start_rps ramp_up_end_rps".split()
-)
+    {
+        "num_prompts", "request_rate", "burstiness", "max_concurrency", "ignore_eos", "goodput",
+        "request_id_prefix", "random_input_len", "random_output_len", "random_range_ratio",
+        "dataset_name", "seed", "backend", "model", "endpoint", "percentile_metrics",
+        "metric_percentiles", "save_detailed", "output_len", "custom_output_len",
+        "sharegpt_output_len", "sonnet_output_len", "hf_output_len",
+        "prefix_repetition_output_len", "num_warmups", "ramp_up_strategy", "ramp_up_start_rps",
+        "ramp_up_end_rps",
+    }
+)  # fmt: skip
 _DATASET_LENGTH: Final = {
     "random": "random_output_len",
     "custom": "custom_output_len",
@@ -64,6 +68,7 @@ _COUNTS: Final = {
     "Successful requests": "claimed_complete_requests",
     "Failed requests": "claimed_failed_requests",
     "Maximum request concurrency": "max_concurrency",
+    "Max request concurrency": "max_concurrency",
     "Total input tokens": "claimed_prompt_tokens",
     "Total generated tokens": "claimed_output_tokens",
 }
@@ -84,14 +89,15 @@ _CLAIM: Final = re.compile(
 _NAME: Final = re.compile(r"\s*([A-Za-z_]\w*)=")
 _QUOTED: Final = re.compile(r"'([^'\\]*+)'|\"([^\"\\]*+)\"")
 _STRING: Final = re.compile(r"'(?:[^'\\]++|\\.)*+'|\"(?:[^\"\\]++|\\.)*+\"")
-_HINT: Final = re.compile(rb"Namespace\([^\n]*\b(?:num_prompts|request_rate)=")
-_GOAL: Final = re.compile(r"(ttft|tpot|itl|e2el):(\d{1,9}(?:\.\d{1,6})?)")
+_GOAL: Final = re.compile(r"(ttft|tpot|e2el):(\d{1,9}(?:\.\d{1,6})?)")
 
 
 def sniff(name: str, head: bytes) -> Sniff:
     """Look for the result block, or for the Namespace line of a serving benchmark."""
     block = b" Serving Benchmark Result =" in head
-    command = _HINT.search(head) is not None and head[:1] != b"{"
+    begin = head.find(b"Namespace(")
+    line = head[begin:].split(b"\n", 1)[0] if begin >= 0 and head[:1] != b"{" else b""
+    command = b" num_prompts=" in line or b" request_rate=" in line
     if block and command:
         return Sniff(0.95, "Namespace line and result block of `vllm bench serve`")
     if block or (command and b"Starting main benchmark run" in head):
@@ -109,8 +115,9 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
             break
         text = block.data.decode("utf-8", "replace")
         for offset, line in enumerate(text.split("\n")):
-            console.take(line.rpartition("\r")[2] if "\r" in line[:-1] else line.rstrip("\r"))
             console.line = block.first_line + offset
+            # A progress bar ends in a bare carriage return and glues to the next line.
+            console.take(line.rstrip("\r").rpartition("\r")[2])
     yield from console.finish()
 
 
@@ -160,11 +167,11 @@ class _Console:
         goals, unread = slo_text(self.command.get("goodput"))
         if unread:
             text = f"{unread} of the objectives of the command"
-            self.problems.append(Problem("CONSOLE005", Severity.WARNING, text, self.line + 1))
+            self.problems.append(Problem("CONSOLE005", Severity.WARNING, text, self.line))
         if not first:
             return
         for key, value in self.command.items():
-            if key != "goodput" and value is not None and not isinstance(value, list):
+            if value is not None and not isinstance(value, list) and _applies(key, self.command):
                 odd = isinstance(value, float) and not math.isfinite(value)
                 self.facts.append(Fact(f"client.{key}", str(value) if odd else value))
         if goals:
@@ -198,16 +205,14 @@ class _Console:
             row["backend"] = text[:60] if re.fullmatch(r"[\w.-]+", text) else row["backend"]
             return
         claim = _CLAIM.fullmatch(name)
-        if name not in _COUNTS and name not in _RATES and name != "Benchmark duration (s)":
-            if not claim:
-                return
+        known = name in _COUNTS or name in _RATES or name == "Benchmark duration (s)"
+        if not known and not claim:
+            return
         number = _number(text)
         if number is None:
-            if text not in {"None", "nan"}:
+            if text not in {"None", "nan", "not set"}:
                 problem = f"`{name}` holds no number"
-                self.problems.append(
-                    Problem("CONSOLE002", Severity.WARNING, problem, self.line + 1)
-                )
+                self.problems.append(Problem("CONSOLE002", Severity.WARNING, problem, self.line))
         elif name in _RATES:
             # The command prints the asked rate in full, the block with two decimals.
             column = _RATES[name]
@@ -227,7 +232,7 @@ class _Console:
 
 
 def namespace(line: str) -> dict[str, Value]:
-    """Return the known keys of a printed argparse Namespace; values that are no literal are left out.
+    """Return the known keys of a printed argparse Namespace whose value is a plain literal.
 
     Nothing is evaluated. Nested brackets and quoted text are stepped over, so that a key inside a
     value is not taken for one.
@@ -289,22 +294,33 @@ def _number(text: str) -> float | None:
         return None
 
 
+def _applies(key: str, asked: dict[str, Value]) -> bool:
+    """Whether a key of one data set is about the data set in use."""
+    dataset = asked.get("dataset_name")
+    if key in _DATASET_LENGTH.values():
+        return isinstance(dataset, str) and _DATASET_LENGTH.get(dataset) == key
+    return dataset == "random" or not key.startswith("random_")
+
+
 def slo_text(goals: Value) -> tuple[str | None, int]:
     """Return `--goodput` words in the grammar of --slo, and how many words were not understood."""
     words = goals if isinstance(goals, list) else []
     matches = [_GOAL.fullmatch(word) for word in words]
-    names = {"e2el": "e2e", "itl": "itl_p99"}
-    parts = [f"{names.get(m.group(1), m.group(1))}={m.group(2)}ms" for m in matches if m]
+    parts = [f"{m.group(1).removesuffix('l')}={m.group(2)}ms" for m in matches if m]
     return ",".join(parts) or None, len(words) - len(parts)
 
 
 def asked_length(asked: dict[str, Value]) -> int | None:
-    """Return the output length that the command fixes for every request; None where it varies."""
+    """Return the output length that the command fixes for every request; None where it varies.
+
+    A range ratio of 0 fixes it; so does 1, which only early versions accept (share of the length
+    that the shortest one has).
+    """
     dataset = asked.get("dataset_name")
     if dataset == "random":
         ratio = asked.get("random_range_ratio")
         number = _number(ratio) if isinstance(ratio, str) else ratio
-        if number != 0:
+        if number not in (0, 1):
             return None
     own = _DATASET_LENGTH.get(dataset) if isinstance(dataset, str) else None
     for key in ("output_len", own):

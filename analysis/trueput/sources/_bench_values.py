@@ -1,0 +1,180 @@
+"""Cells of a described file as values of the table `requests`; what does not fit is counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from trueput.clock import ClockKind
+from trueput.source_api import Problem, Severity
+from trueput.sources._bench_columns import Field, Plan
+from trueput.units import to_ns
+
+_YEAR_2000_NS: Final = 946_684_800 * 10**9
+_YEAR_2100_NS: Final = 4_102_444_800 * 10**9
+_NUMBER: Final = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,3})?")
+_ISO: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,18}))?\s?(Z|z|[+-]\d\d:?\d\d)"
+)
+_BOOLS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_MAX_TEXT: Final = 200
+
+
+@dataclass
+class _Tally:
+    severity: Severity
+    text: str
+    line: int
+    count: int = 0
+
+
+class Reader:
+    """Makes rows of records and keeps one tally per kind of problem and column."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._seen: set[str] = set()
+        self._tallies: dict[tuple[str, str], _Tally] = {}
+        self._count = 0
+
+    def row(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Return one row of `requests`; `row_ix` is its place unless a column says otherwise."""
+        plan = self.plan
+        row: dict[str, Any] = {
+            "row_ix": self._count,
+            "vantage": plan.vantage,
+            "traffic": self._traffic(record),
+        }
+        self._count += 1
+        for item in plan.fields:
+            cell = record.get(item.theirs)
+            if item.theirs in record:
+                self._seen.add(item.theirs)
+            if cell is None or cell == "":
+                if item.ours.name not in row:
+                    row[item.ours.name] = None
+                continue
+            row[item.ours.name] = self._value(item, cell)
+        if row.get("output_tokens") is not None:
+            row["output_tokens_source"] = plan.tokens_source
+        return row
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield the problems of all rows so far, one per kind and column."""
+        wanted = {item.theirs for item in self.plan.fields}
+        if self.plan.traffic_column:
+            wanted.add(self.plan.traffic_column)
+        for name in sorted(wanted - self._seen):
+            text = f"no record has the column `{name}`"
+            yield Problem("RECORDS003", Severity.WARNING, text[:200])
+        for (code, _), tally in self._tallies.items():
+            yield Problem(code, tally.severity, tally.text[:200], tally.line, tally.count)
+
+    def _note(self, code: str, item: Field, text: str) -> None:
+        tally = self._tallies.setdefault(
+            (code, f"{item.theirs}>{item.ours.name}"),
+            _Tally(Severity.WARNING, text, self._count),
+        )
+        tally.count += 1
+
+    def _traffic(self, record: Mapping[str, Any]) -> str:
+        column = self.plan.traffic_column
+        if column is None:
+            return "load"
+        if column in record:
+            self._seen.add(column)
+        return self.plan.traffic.get(_word(record.get(column)), "load")
+
+    def _value(self, item: Field, cell: Any) -> Any:
+        kind = item.ours.type
+        if item.ours.name == "status":
+            return self._status(item, cell)
+        if kind in {"string", "id"}:
+            value: Any = _word(cell)[:_MAX_TEXT] if isinstance(cell, str | int | Decimal) else None
+        elif kind == "time":
+            return self._instant(item, cell)
+        elif kind == "span":
+            value = _ns(cell, item.unit)
+            value = None if value is not None and value < 0 else value
+        elif kind == "spans":
+            value = [_ns(part, item.unit) for part in cell] if isinstance(cell, list) else None
+            value = None if value is not None and None in value else value
+        elif kind == "bool":
+            value = _BOOLS.get(_word(cell).lower())
+        else:
+            value = _whole(cell)
+        if value is None:
+            self._note("RECORDS006", item, f"`{item.theirs}` holds no {kind} for {item.ours.name}")
+        return value
+
+    def _status(self, item: Field, cell: Any) -> str | None:
+        word = _word(cell)
+        if word not in self.plan.status:
+            shown = f"`{word}`" if re.fullmatch(r"[\w.-]{1,40}", word) else "that is no short name"
+            self._note("RECORDS007", item, f"`{item.theirs}` holds a word {shown}")
+            return None
+        return self.plan.status[word]
+
+    def _instant(self, item: Field, cell: Any) -> int | None:
+        ns = _iso_ns(cell) if item.unit == "iso" else _ns(cell, item.unit)
+        if ns is None:
+            text = f"`{item.theirs}` holds no instant in {item.unit} for {item.ours.name}"
+            self._note("RECORDS006", item, text)
+            return None
+        wall = self.plan.clock in {ClockKind.UTC, ClockKind.LOCAL}
+        if wall and not _YEAR_2000_NS <= ns < _YEAR_2100_NS:
+            text = f"`{item.theirs}` in {item.unit} lies outside of the years 2000 to 2100"
+        elif not wall and ns >= _YEAR_2000_NS:
+            text = f"`{item.theirs}` in {item.unit} is too large for clock {self.plan.clock.value}"
+        else:
+            return ns
+        self._note("RECORDS005", item, text + "; another unit or clock?")
+        return None
+
+
+def _word(cell: Any) -> str:
+    """Return a cell as the word that run.toml can name."""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, int) and cell.bit_length() > 128:
+        return ""
+    text = str(cell) if isinstance(cell, str | int | Decimal) else ""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _ns(cell: Any, unit: str) -> int | None:
+    if isinstance(cell, bool) or not isinstance(cell, str | int | Decimal):
+        return None
+    text = cell if isinstance(cell, Decimal) else _word(cell).strip()
+    if isinstance(text, str) and not _NUMBER.fullmatch(text):
+        return None
+    return to_ns(text, unit)
+
+
+def _whole(cell: Any) -> int | None:
+    """Return a count: a whole number of at least 0, also written as `32.0`."""
+    value = _ns(cell, "ns")
+    if value is None or value < 0 or value > 2**62:
+        return None
+    try:
+        return value if Decimal(str(cell).strip()) == value else None
+    except ArithmeticError:
+        return None
+
+
+def _iso_ns(cell: Any) -> int | None:
+    match = _ISO.fullmatch(cell.strip()) if isinstance(cell, str) else None
+    if match is None:
+        return None
+    zone = match.group(3).upper().replace("Z", "+00:00")
+    try:
+        moment = datetime.fromisoformat(match.group(1).replace(" ", "T") + zone)
+    except ValueError:
+        return None
+    epoch = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+    whole = (moment - epoch) // timedelta(seconds=1)
+    return whole * 10**9 + int((match.group(2) or "0")[:9].ljust(9, "0"))

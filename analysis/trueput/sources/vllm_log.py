@@ -1,0 +1,243 @@
+"""vLLM server logs, text and JSON, 0.4 to 0.33 (V0 and V1).
+
+A file is read in blocks of a few MiB. The lines of a block are cut into messages (see
+`_vllm_log_lines`), and every kind of message is parsed for all its lines at once; Python runs per
+line only for rare kinds: start-up, warnings, statistics that were printed twice.
+
+| line | becomes |
+|---|---|
+| `Iteration(1234): ...` | engine_steps |
+| `Avg prompt throughput: ...`, `SpecDecoding metrics: ...`, ... | engine_samples, `log:<name>` |
+| `Received`, `Added`, `Finished`, `Aborted request`, preemption warnings | request_events |
+| `INFO:     127.0.0.1:54321 - "POST /v1/completions HTTP/1.1" 200 OK` | request_events |
+| version, arguments, engine configuration, KV-cache size, end of start-up | facts |
+
+The line's own time is local wall time without a year, to the second. Where a collector put a
+stamp with a zone in front, that stamp is taken instead and the clock is UTC.
+
+Problem codes: see `_vllm_log_problems.CODES`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from trueput.clock import ClockKind
+from trueput.scan import MAX_LINE_BYTES, Block, Damage, plain_name, read_head, text_blocks
+from trueput.source_api import (
+    BATCH_ROWS,
+    HEAD_BYTES,
+    NOT_MINE,
+    Batch,
+    Clock,
+    Fact,
+    Item,
+    Problem,
+    ReadOptions,
+    Sniff,
+    Source,
+)
+from trueput.sources import _vllm_log_requests as requests
+from trueput.sources._vllm_log_dates import Dates
+from trueput.sources._vllm_log_facts import Facts
+from trueput.sources._vllm_log_lines import PREFIX, LineReader, Lines, batches_of
+from trueput.sources._vllm_log_problems import CODES, Problems
+from trueput.sources._vllm_log_samples import Repeats, take_samples
+from trueput.sources._vllm_log_steps import Lives, take_steps
+from trueput.sources._vllm_log_text import is_crlf
+
+BLOCK_BYTES: Final = 4 << 20
+STRONG: Final = re.compile(
+    rb"vLLM|Iteration\(\d+\): |Avg prompt throughput: |\[async_llm(?:_engine)?\.py:|"
+    rb"\[(?:v1/)?(?:engine/)?(?:core|llm_engine|loggers|metrics)\.py:|Received request "
+)
+PREFIXED: Final = re.compile(rb"(?m)" + PREFIX[1:].replace(r"\r?$", r"\r?$").encode())
+JSON_LINE: Final = re.compile(
+    rb'(?m)^\{(?=[^\n]*"(?:levelname|level)")(?=[^\n]*"(?:message|msg)")[^\n]*'
+)
+ACCESS_LINE: Final = re.compile(rb'(?m)^(?:\([^()\n]*\) )?INFO: +\S+ - "[A-Z]+ \S+ HTTP/')
+CLIENT: Final = re.compile(rb"Serving Benchmark Result|Starting initial single prompt test run")
+COMPLETE: Final = re.compile(
+    r"(?:Engine \d+: )?Iteration\(.* (?:ms|%|\d+)(?: \(dummy\))?$|.*KV cache usage: [\d.]+%$|"
+    r"(?:Received|Added|Finished|Aborted) request.*\.$|Request \S+ (?:aborted|failed).*\.$|"
+    r"(?:Engine \d+: |\d+ Engines Aggregated: |Avg |Spec|KV T|Prefix).*"
+    r"(?:%|reqs|tokens|tokens/s|/device)\.?$"
+)
+KNOWN: Final = re.compile(
+    r"(?:Engine \d+|\d+ Engines|Iteration|Avg |Prefix cache|SpecDec|Speculative m|KV Transfer|"
+    r"(?:Received|Added|Finished|Aborted) req|Request |Generated resp|Sequence group)"
+)
+PARTIAL: Final = re.compile(
+    r"(?:\([A-Za-z_][^()\]]*(?:\) *)?)?(?:[A-Z]{1,8}(?: +[0-9][0-9 :-]*(?:\[[^\]]*)?|"
+    r': +\S* ?(?:-.*)?)?)?$'
+)
+
+
+def sniff(name: str, head: bytes) -> Sniff:
+    """Say how sure it is that a file with this head is a vLLM server log."""
+    lines = len(PREFIXED.findall(head))
+    marks = len(STRONG.findall(head))
+    if CLIENT.search(head):
+        return Sniff(0.1, "console output of a load client") if lines else NOT_MINE
+    if lines and marks:
+        return Sniff(0.95, f"{lines} lines with vLLM's log prefix")
+    if marks and JSON_LINE.search(head):
+        return Sniff(0.85, "JSON log lines of vLLM")
+    is_log = plain_name(name).endswith((".log", ".txt", ".out", ".err"))
+    if lines and (lines > 1 or is_log):
+        return Sniff(0.6, f"{lines} lines with a prefix like vLLM's")
+    if marks and is_log and ACCESS_LINE.search(head):
+        return Sniff(0.6, "access lines of an API server and a mark of vLLM")
+    return NOT_MINE
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A block, whether its first line began in the block before, and whether it is the cut end."""
+
+    data: bytes
+    first_line: int
+    continues: bool = False
+    is_tail: bool = False
+
+
+@dataclass
+class _Reading:
+    """Everything that one reading of a file remembers between blocks."""
+
+    reader: LineReader
+    problems: Problems
+    lives: Lives
+    facts: Facts
+    requests: requests.Requests
+    repeats: Repeats = field(default_factory=Repeats)
+
+    @classmethod
+    def of(cls, path: Path, options: ReadOptions) -> _Reading:
+        problems = Problems()
+        reader = LineReader(
+            Dates.of(path, options), is_crlf(read_head(path, HEAD_BYTES)), problems
+        )
+        lives = Lives(problems)
+        return cls(reader, problems, lives, Facts(problems, lives), requests.Requests(problems))
+
+    def piece(self, piece: _Piece) -> Iterator[Item]:
+        """Yield what one block holds."""
+        carried = self.reader.last_at
+        lines = self.reader.read(piece.data, piece.first_line, continues=piece.continues)
+        if piece.is_tail and not self._is_whole(lines, piece.first_line):
+            return
+        times = lines.messages.select("line", "at_ns")
+        steps, messages = take_steps(lines.messages, self.problems)
+        samples, messages = take_samples(messages, self.repeats, self.problems)
+        events, messages = self.requests.take(messages)
+        json_access, messages = requests.take_json_access(messages)
+        access = pl.concat([lines.access, json_access]).sort("line")
+        events = pl.concat([events, requests.responses(access)], how="diagonal")
+        yield from self.facts.read(messages, lines.rest, times, carried)
+        step_lives, sample_lives = self.lives.number(steps, samples)
+        yield from _batches("engine_steps", steps.with_columns(incarnation=step_lives))
+        yield from _batches("engine_samples", samples.with_columns(incarnation=sample_lives))
+        yield from _batches("request_events", events.sort("line", maintain_order=True))
+
+    def _is_whole(self, lines: Lines, line: int) -> bool:
+        """Judge a last line without a newline; report it when it is cut off."""
+        if not lines.access.is_empty():
+            return True
+        for message in lines.messages["message"]:
+            if COMPLETE.match(message):
+                return True
+            if KNOWN.match(message):
+                self.problems.add("VLOG003", line)
+            return False
+        for text in lines.rest["text"]:
+            if text and PARTIAL.match(text):
+                self.problems.add("VLOG003", line)
+        return False
+
+    def finish(self) -> Iterator[Item]:
+        """Yield what is known only at the end: facts, the clock, the problems."""
+        yield from self.facts.finish()
+        dates = self.reader.dates
+        if dates.backwards:
+            self.problems.add("VLOG011", None, count=dates.backwards)
+        if dates.invalid:
+            self.problems.add("VLOG012", None, count=dates.invalid)
+        if dates.year is None and dates.last is not None and dates.last > dates.latest:
+            self.problems.add("VLOG015", None)
+        if not self.reader.prefixed:
+            self.problems.add("VLOG014", None)
+        yield _clock(self.reader.clock)
+        yield from self.problems.items()
+
+
+def _clock(kind: ClockKind | None) -> Clock:
+    if kind is ClockKind.UTC:
+        return Clock(kind, 0, 0, "outer time stamps with a zone")
+    if kind is ClockKind.LOCAL:
+        return Clock(kind, None, 1_000_000_000, "local time of the log prefix, to the second")
+    return Clock(ClockKind.NONE)
+
+
+def _batches(table: str, frame: pl.DataFrame) -> Iterator[Batch]:
+    for rows in batches_of(frame, BATCH_ROWS):
+        yield Batch(table, rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
+
+
+def _pieces(path: Path, block_bytes: int, problems: Problems) -> Iterator[_Piece]:
+    """Yield the blocks of the file; the last line alone where it has no newline.
+
+    After a damage the cut last line is left out, for the damage was reported.
+    """
+    held: Block | None = None
+    continues = damaged = False
+    for item in text_blocks(path, block_bytes):
+        if isinstance(item, Damage):
+            problems.add("VLOG001", None, text=f"{CODES['VLOG001']}: {item.text}")
+            damaged = True
+            break
+        if held is not None:
+            yield _Piece(held.data, held.first_line, continues)
+            continues = not held.data.endswith(b"\n")
+            if continues and len(held.data) > MAX_LINE_BYTES:
+                problems.add("VLOG013", held.first_line + held.data.count(b"\n"))
+        held = item
+    if held is None:
+        return
+    cut = held.data.rfind(b"\n") + 1
+    if cut:
+        yield _Piece(held.data[:cut], held.first_line, continues)
+    if cut < len(held.data) and not damaged and not (continues and not cut):
+        line = held.first_line + held.data.count(b"\n")
+        yield _Piece(held.data[cut:], line, is_tail=True)
+
+
+def read(path: Path, options: ReadOptions) -> Iterator[Item]:
+    """Yield the rows, facts, clock and problems of one log, block by block."""
+    reading = _Reading.of(path, options)
+    yield Fact("engine", "vllm")
+    for piece in _pieces(path, BLOCK_BYTES, reading.problems):
+        yield from reading.piece(piece)
+    yield from reading.finish()
+
+
+SOURCE = Source(
+    name="vllm_log",
+    title="vLLM server log (text or JSON)",
+    versions="vLLM 0.4 to 0.33",
+    tables=("engine_steps", "engine_samples", "request_events"),
+    sniff=sniff,
+    read=read,
+    problem_codes=CODES,
+    proves=(
+        "which tokens every engine iteration scheduled, recompute included, and how long it took; "
+        "which requests were received and aborted, to the second"
+    ),
+    turn_on="vllm serve --enable-logging-iteration-details --enable-log-requests",
+)

@@ -1,0 +1,12 @@
+-- One row per run: GPUs where a file says so, and engine ranks seen in the engine's records.
+SELECT
+  r.run_id, r.gpu_count,
+  nullif(greatest(coalesce(t.engines, 0), coalesce(m.engines, 0)), 0) AS engine_ranks
+FROM raw.runs AS r
+LEFT JOIN (SELECT run_id, count(DISTINCT engine) AS engines FROM raw.engine_steps GROUP BY run_id) AS t
+  ON t.run_id = r.run_id
+LEFT JOIN (
+  SELECT run_id, count(DISTINCT engine) AS engines FROM raw.engine_samples
+  WHERE engine <> 'all' AND metric IN ('vllm:num_requests_running', 'log:running_requests')
+  GROUP BY run_id
+) AS m ON m.run_id = r.run_id

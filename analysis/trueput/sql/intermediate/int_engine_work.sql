@@ -1,0 +1,61 @@
+-- One row per run and kind of work on engine-step time, with what the window leaves over.
+-- Formula: sums of int_steps; window x ranks minus all of it is idle, or unattributed where lines of
+-- iterations are missing. Where printed times exceed the window, the excess is taken from the largest.
+WITH sums AS (
+  SELECT
+    t.run_id,
+    sum(t.prefill_ns) AS prefill, sum(t.decode_ns) AS decode, sum(t.recompute_ns) AS recompute,
+    sum(t.unattributed_ns) AS unattributed,
+    sum(CASE WHEN t.is_mixed THEN t.prefill_ns_low ELSE t.prefill_ns END) AS prefill_low,
+    sum(CASE WHEN t.is_mixed THEN t.prefill_ns_high ELSE t.prefill_ns END) AS prefill_high,
+    sum(CASE WHEN t.is_mixed THEN t.decode_ns_low ELSE t.decode_ns END) AS decode_low,
+    sum(CASE WHEN t.is_mixed THEN t.decode_ns_high ELSE t.decode_ns END) AS decode_high,
+    sum(CASE WHEN t.is_mixed THEN t.recompute_ns_low ELSE 0 END) AS recompute_low,
+    sum(CASE WHEN t.is_mixed THEN t.recompute_ns_high ELSE 0 END) AS recompute_high
+  FROM int_steps AS t
+  WHERE t.elapsed_ns IS NOT NULL
+  GROUP BY t.run_id
+), lost AS (
+  SELECT run_id, sum(span - seen) AS missing_steps
+  FROM (
+    SELECT run_id, engine, incarnation, max(step_ix) - min(step_ix) + 1 AS span, count(DISTINCT step_ix) AS seen
+    FROM int_steps WHERE step_ix IS NOT NULL GROUP BY run_id, engine, incarnation
+  ) GROUP BY run_id
+), measured AS (
+  SELECT
+    s.*, w.window_ns, d.engine_ranks AS devices, coalesce(l.missing_steps, 0) AS missing_steps,
+    s.prefill + s.decode + s.recompute + s.unattributed - w.window_ns * d.engine_ranks AS excess,
+    greatest(s.prefill, s.decode, s.recompute, s.unattributed) AS largest,
+    CASE WHEN x.run_id IS NULL OR x.recomputed_tokens IS NULL THEN true ELSE false END AS recompute_unknown
+  FROM sums AS s
+  JOIN int_run_windows AS w ON w.run_id = s.run_id
+  JOIN int_devices AS d ON d.run_id = s.run_id
+  LEFT JOIN lost AS l ON l.run_id = s.run_id
+  LEFT JOIN raw.run_recompute AS x ON x.run_id = s.run_id
+  WHERE w.window_ns > 0
+), cut AS (
+  SELECT *,
+    greatest(0, excess) AS over,
+    CASE WHEN decode = largest THEN 'decode' WHEN prefill = largest THEN 'prefill'
+      WHEN recompute = largest THEN 'recompute' ELSE 'unattributed' END AS largest_work
+  FROM measured
+), long AS (
+  SELECT run_id, window_ns, devices, over, largest_work, missing_steps, recompute_unknown, unnest([
+    {'work': 'prefill', 'ns': prefill, 'low': CASE WHEN recompute_unknown THEN 0 ELSE prefill_low END, 'high': prefill_high},
+    {'work': 'decode', 'ns': decode, 'low': CASE WHEN recompute_unknown THEN 0 ELSE decode_low END, 'high': decode_high},
+    {'work': 'recompute', 'ns': recompute, 'low': recompute_low, 'high': recompute_high},
+    {'work': 'unattributed', 'ns': unattributed + CASE WHEN missing_steps > 0 THEN greatest(0, -excess) ELSE 0 END,
+      'low': unattributed, 'high': unattributed + CASE WHEN missing_steps > 0 THEN greatest(0, -excess) ELSE 0 END},
+    {'work': 'idle', 'ns': CASE WHEN missing_steps > 0 THEN 0 ELSE greatest(0, -excess) END,
+      'low': CASE WHEN missing_steps > 0 THEN 0 ELSE greatest(0, -excess) END, 'high': greatest(0, -excess)}
+  ]) AS part
+  FROM cut
+)
+SELECT
+  run_id, window_ns, devices, part.work AS work,
+  CAST(part.ns - CASE WHEN part.work = largest_work THEN over ELSE 0 END AS HUGEINT) AS time_ns,
+  CAST(least(part.low, part.ns - CASE WHEN part.work = largest_work THEN over ELSE 0 END) AS HUGEINT) AS time_ns_low,
+  CAST(greatest(part.high, part.ns) AS HUGEINT) AS time_ns_high,
+  over AS excess_ns,
+  recompute_unknown
+FROM long

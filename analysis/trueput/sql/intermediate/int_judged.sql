@@ -1,0 +1,59 @@
+-- One row per request with its latencies, its ruling and what the objective says of it.
+-- TPOT is tested in integers: (last - first) <= limit x (tokens - 1). Limits are inclusive.
+-- A limit on a metric that is undefined (TPOT of a one-token reply) is "not applicable" and counted
+-- apart; a metric that was not observed leaves the request unknown: neither good nor late.
+WITH timed AS (
+  SELECT
+    q.* EXCLUDE (ttft_ns, e2e_ns),
+    p.slo, p.ttft_limit_ns, p.tpot_limit_ns, p.itl_p99_limit_ns, p.e2e_limit_ns, p.undefined_passes,
+    q.ttft_ns + CASE WHEN p.measured_from = 'scheduled' THEN coalesce(q.client_delay_ns, 0) ELSE 0 END AS ttft_ns,
+    q.e2e_ns + CASE WHEN p.measured_from = 'scheduled' THEN coalesce(q.client_delay_ns, 0) ELSE 0 END AS e2e_ns,
+    CASE WHEN q.output_tokens > 1 THEN coalesce(q.e2e_ns - q.ttft_ns, q.decode_ns) END AS decode_span_ns,
+    CASE WHEN len(q.gaps_ns) > 0
+      THEN list_sort(q.gaps_ns)[CAST(ceil(0.99 * len(q.gaps_ns)) AS BIGINT)] END AS itl_p99_ns
+  FROM int_ruled AS q
+  LEFT JOIN slo_policy AS p ON p.run_id = q.run_id
+), tested AS (
+  SELECT *,
+    CASE WHEN output_tokens > 1 THEN decode_span_ns // (output_tokens - 1) END AS tpot_ns,
+    CASE WHEN ttft_limit_ns IS NULL THEN 'met'
+      WHEN ttft_ns IS NULL THEN 'unknown'
+      WHEN ttft_ns <= ttft_limit_ns THEN 'met' ELSE 'missed' END AS ttft_test,
+    CASE WHEN tpot_limit_ns IS NULL THEN 'met'
+      WHEN output_tokens <= 1 THEN 'undefined'
+      WHEN decode_span_ns IS NULL OR output_tokens IS NULL THEN 'unknown'
+      WHEN decode_span_ns <= tpot_limit_ns * (output_tokens - 1) THEN 'met' ELSE 'missed' END AS tpot_test,
+    CASE WHEN itl_p99_limit_ns IS NULL THEN 'met'
+      WHEN output_tokens <= 1 OR len(gaps_ns) = 0 THEN 'undefined'
+      WHEN itl_p99_ns IS NULL THEN 'unknown'
+      WHEN itl_p99_ns <= itl_p99_limit_ns THEN 'met' ELSE 'missed' END AS itl_p99_test,
+    CASE WHEN e2e_limit_ns IS NULL THEN 'met'
+      WHEN e2e_ns IS NULL THEN 'unknown'
+      WHEN e2e_ns <= e2e_limit_ns THEN 'met' ELSE 'missed' END AS e2e_test
+  FROM timed
+), counted AS (
+  SELECT *,
+    list_filter([
+      CASE WHEN ttft_test = 'missed' THEN 'ttft' END, CASE WHEN tpot_test = 'missed' THEN 'tpot' END,
+      CASE WHEN itl_p99_test = 'missed' THEN 'itl_p99' END, CASE WHEN e2e_test = 'missed' THEN 'e2e' END
+    ], lambda name: name IS NOT NULL) AS missed,
+    'unknown' IN (ttft_test, tpot_test, itl_p99_test, e2e_test) AS has_unknown_test,
+    'undefined' IN (ttft_test, tpot_test, itl_p99_test, e2e_test) AS has_undefined_test
+  FROM tested
+)
+SELECT
+  * EXCLUDE (missed, ttft_test, tpot_test, itl_p99_test, e2e_test),
+  CASE
+    WHEN ruling <> 'complete' THEN ruling
+    WHEN slo IS NULL THEN NULL
+    WHEN len(missed) > 0 THEN 'late'
+    WHEN has_unknown_test THEN 'unknown'
+    WHEN has_undefined_test AND NOT undefined_passes THEN 'late'
+    ELSE 'good'
+  END AS outcome,
+  CASE
+    WHEN ruling <> 'complete' OR slo IS NULL THEN NULL
+    WHEN len(missed) > 0 THEN array_to_string(missed, ',')
+    WHEN has_undefined_test AND NOT undefined_passes AND NOT has_unknown_test THEN 'undefined'
+  END AS missed_slo
+FROM counted

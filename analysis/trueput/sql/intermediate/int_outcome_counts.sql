@@ -1,0 +1,36 @@
+-- One row per run and load session: how its planned requests ended, inside the run's window.
+-- Attainment counts a request by its send, goodput by its end; a request without an instant counts.
+SELECT
+  o.run_id, o.session,
+  count(*) FILTER (sent_in) AS planned,
+  count(*) FILTER (sent_in AND outcome IS DISTINCT FROM 'not_sent') AS sent,
+  count(*) FILTER (sent_in AND answered) AS answered,
+  count(*) FILTER (sent_in AND complete) AS complete,
+  count(*) FILTER (sent_in AND outcome = 'good') AS good,
+  count(*) FILTER (sent_in AND outcome = 'late') AS late,
+  count(*) FILTER (sent_in AND outcome = 'rejected') AS rejected,
+  count(*) FILTER (sent_in AND outcome = 'failed') AS failed,
+  count(*) FILTER (sent_in AND outcome = 'aborted') AS aborted,
+  count(*) FILTER (sent_in AND outcome = 'unfinished') AS unfinished,
+  count(*) FILTER (sent_in AND outcome = 'not_sent') AS not_sent,
+  count(*) FILTER (sent_in AND outcome = 'unknown') AS unknown,
+  count(*) FILTER (sent_in AND slo_not_applicable) AS slo_not_applicable,
+  count(*) FILTER (ended_in AND outcome = 'good') AS good_ends,
+  count(*) FILTER (ended_in AND outcome = 'unknown') AS unknown_ends,
+  count(*) FILTER (ended_in AND complete) AS complete_ends,
+  sum(output_tokens) FILTER (ended_in AND outcome IS DISTINCT FROM 'not_sent') AS output_tokens,
+  sum(output_tokens) FILTER (ended_in AND outcome = 'good') AS good_output_tokens,
+  sum(output_tokens) FILTER (ended_in AND outcome IN ('late', 'failed', 'aborted', 'rejected', 'unfinished'))
+    AS wasted_output_tokens
+FROM (
+  SELECT q.*,
+    w.window_rule = 'all' OR q.sent_at_ns IS NULL OR q.sent_at_ns BETWEEN w.from_ns AND w.to_ns AS sent_in,
+    w.window_rule = 'all' OR q.ended_at_ns IS NULL OR q.ended_at_ns BETWEEN w.from_ns AND w.to_ns AS ended_in,
+    q.complete OR q.outcome = 'rejected' OR q.output_tokens > 0 OR q.ttft_ns IS NOT NULL
+      OR (q.outcome = 'failed' AND q.failure_kind IN ('http_error', 'stream_error', 'empty', 'short_output'))
+      AS answered
+  FROM request_outcomes AS q
+  LEFT JOIN int_windows AS w ON w.run_id = q.run_id AND w.session IS NOT DISTINCT FROM q.session
+  WHERE q.outcome IS DISTINCT FROM 'other_traffic'
+) AS o
+GROUP BY o.run_id, o.session

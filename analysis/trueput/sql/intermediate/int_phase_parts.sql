@@ -1,0 +1,37 @@
+-- One row per request: what is known of each phase before the parts are made to add up.
+-- Preemption waits and recompute lie inside the engine's own prefill (before the first token) and
+-- decode (after it), and are taken out of them; an inferred wait is never longer than the phase it
+-- lies in.
+WITH known AS (
+  SELECT
+    q.run_id, q.session, q.request_id, q.is_load, q.ruling, q.e2e_ns, q.e2e_basis, q.phase_basis,
+    greatest(0, q.queue_ns) AS queue_ns,
+    greatest(0, q.prefill_ns) AS engine_prefill_ns,
+    greatest(0, q.decode_ns) AS engine_decode_ns,
+    q.kv_transfer_ns,
+    CASE WHEN v.run_id IS NOT NULL AND v.requeue_ns IS NOT NULL THEN v.basis
+      WHEN x.preemptions = 0 THEN 'reported' ELSE 'unknown' END AS recompute_basis,
+    coalesce(v.requeue_before_first_token_ns, CASE WHEN x.preemptions = 0 THEN 0 END) AS requeue_before,
+    coalesce(v.recompute_before_first_token_ns, CASE WHEN x.preemptions = 0 THEN 0 END) AS recompute_before,
+    coalesce(v.requeue_ns - v.requeue_before_first_token_ns, CASE WHEN x.preemptions = 0 THEN 0 END) AS requeue_after,
+    coalesce(v.recompute_ns - v.recompute_before_first_token_ns, CASE WHEN x.preemptions = 0 THEN 0 END) AS recompute_after
+  FROM int_ruled AS q
+  LEFT JOIN raw.request_recompute AS v ON v.run_id = q.run_id AND v.request_id = q.request_id
+  LEFT JOIN int_preemptions AS x ON x.run_id = q.run_id
+), capped AS (
+  SELECT *,
+    least(requeue_before, coalesce(engine_prefill_ns, 0)) AS rb,
+    least(recompute_before, greatest(0, coalesce(engine_prefill_ns, 0) - requeue_before)) AS cb,
+    least(requeue_after, coalesce(engine_decode_ns, 0)) AS ra,
+    least(recompute_after, greatest(0, coalesce(engine_decode_ns, 0) - requeue_after)) AS ca
+  FROM known
+)
+SELECT
+  run_id, session, request_id, is_load, ruling, e2e_ns, e2e_basis, phase_basis, recompute_basis,
+  queue_ns IS NOT NULL OR engine_prefill_ns IS NOT NULL OR engine_decode_ns IS NOT NULL AS has_phases,
+  queue_ns, kv_transfer_ns,
+  engine_prefill_ns - coalesce(rb, 0) - coalesce(cb, 0) AS prefill_ns,
+  engine_decode_ns - coalesce(ra, 0) - coalesce(ca, 0) AS decode_ns,
+  CASE WHEN engine_prefill_ns IS NOT NULL OR engine_decode_ns IS NOT NULL THEN rb + ra END AS requeue_ns,
+  CASE WHEN engine_prefill_ns IS NOT NULL OR engine_decode_ns IS NOT NULL THEN cb + ca END AS recompute_ns
+FROM capped

@@ -1,0 +1,11 @@
+-- One row per run: the window over all its load sessions, for engine-wide figures.
+SELECT
+  run_id,
+  min(window_rule) AS window_rule,
+  min(origin_ns) AS origin_ns,
+  min(from_ns) AS from_ns,
+  max(to_ns) AS to_ns,
+  coalesce(max(to_ns) - min(from_ns), max(window_ns)) AS window_ns,
+  basis_name(max(basis_rank(basis))) AS basis
+FROM int_windows
+GROUP BY run_id

@@ -1,0 +1,64 @@
+-- One row per run and load session: the span of time that rates are taken over.
+-- Rule `all`: first send of the load to the last end of a sent request (without a client: first
+-- arrival to last finish). `steady`: from the first to the last moment at which the number of
+-- requests in flight was at least nine tenths of its maximum. `fixed`: offsets from the first send.
+-- Where no instants are known the client's own duration stands, basis `reported`. With counters
+-- alone: first to last scrape between which requests were in the engine.
+WITH ends AS (
+  SELECT run_id, session, min(sent_at_ns) AS first_ns,
+    max(greatest(sent_at_ns, coalesce(ended_at_ns, sent_at_ns))) AS last_ns
+  FROM int_requests WHERE is_load AND sent_at_ns IS NOT NULL
+  GROUP BY run_id, session
+), changes AS (
+  SELECT run_id, session, sent_at_ns AS at_ns, 1 AS change FROM int_requests
+  WHERE is_load AND sent_at_ns IS NOT NULL AND ended_at_ns IS NOT NULL
+    AND (SELECT rule = 'steady' FROM window_policy)
+  UNION ALL
+  SELECT run_id, session, ended_at_ns, -1 FROM int_requests
+  WHERE is_load AND sent_at_ns IS NOT NULL AND ended_at_ns IS NOT NULL
+    AND (SELECT rule = 'steady' FROM window_policy)
+), flight AS (
+  SELECT run_id, session, at_ns,
+    sum(sum(change)) OVER (PARTITION BY run_id, session ORDER BY at_ns) AS in_flight
+  FROM changes GROUP BY run_id, session, at_ns
+), steady AS (
+  SELECT f.run_id, f.session, min(f.at_ns) AS from_ns, max(f.at_ns) AS to_ns
+  FROM flight AS f
+  JOIN (SELECT run_id, session, max(in_flight) AS most FROM flight GROUP BY run_id, session) AS m
+    ON m.run_id = f.run_id AND m.session IS NOT DISTINCT FROM f.session
+  WHERE f.in_flight * 10 >= m.most * 9
+  GROUP BY f.run_id, f.session
+), scraped AS (
+  SELECT run_id, min(at_ns) AS first_ns, max(at_ns) AS last_ns
+  FROM int_busy_scrapes GROUP BY run_id
+)
+SELECT
+  s.run_id, s.session, w.rule AS window_rule,
+  coalesce(e.first_ns, c.first_ns) AS origin_ns,
+  CASE w.rule
+    WHEN 'fixed' THEN coalesce(e.first_ns, c.first_ns) + w.from_ns
+    WHEN 'steady' THEN d.from_ns
+    ELSE coalesce(e.first_ns, c.first_ns)
+  END AS from_ns,
+  CASE w.rule
+    WHEN 'fixed' THEN coalesce(e.first_ns, c.first_ns) + w.to_ns
+    WHEN 'steady' THEN d.to_ns
+    ELSE coalesce(e.last_ns, c.last_ns)
+  END AS to_ns,
+  CASE w.rule
+    WHEN 'fixed' THEN w.to_ns - w.from_ns
+    WHEN 'steady' THEN d.to_ns - d.from_ns
+    ELSE coalesce(nullif(e.last_ns - e.first_ns, 0), l.duration_ns, c.last_ns - c.first_ns)
+  END AS window_ns,
+  CASE
+    WHEN e.first_ns IS NOT NULL THEN 'measured'
+    WHEN l.duration_ns IS NOT NULL THEN 'reported'
+    WHEN c.first_ns IS NOT NULL THEN 'bounded'
+    ELSE 'unknown'
+  END AS basis
+FROM int_sessions AS s
+CROSS JOIN window_policy AS w
+LEFT JOIN ends AS e ON e.run_id = s.run_id AND e.session IS NOT DISTINCT FROM s.session
+LEFT JOIN steady AS d ON d.run_id = s.run_id AND d.session IS NOT DISTINCT FROM s.session
+LEFT JOIN scraped AS c ON c.run_id = s.run_id
+LEFT JOIN raw.load_sessions AS l ON l.run_id = s.run_id AND l.session IS NOT DISTINCT FROM s.session

@@ -1,0 +1,99 @@
+-- One row per run and question: how well the files answer it, from which file, and what would let
+-- them answer it better. what_would_improve_it is NULL where nothing known would.
+WITH has AS (
+  SELECT
+    r.run_id,
+    f.has_client, f.has_server,
+    coalesce(c.timed, 0) AS timed_clients, coalesce(c.gapped, 0) AS gapped_clients, coalesce(c.clients, 0) AS clients,
+    coalesce(e.spans, 0) AS spans, coalesce(e.seen, 0) AS engine_requests,
+    coalesce(t.steps, 0) AS steps,
+    coalesce(m.computed, 0) AS conservation_counters, coalesce(m.scrapes, 0) AS scrapes,
+    v.run_id IS NOT NULL AS has_victims,
+    x.preemptions, x.evidence AS preemption_evidence,
+    p.slo, w.basis AS window_basis,
+    z.basis AS recompute_basis, z.method AS recompute_method,
+    l.aggregates, d.gpu_count, s.unsure, s.unsure_file
+  FROM raw.runs AS r
+  LEFT JOIN int_run_facts AS f ON f.run_id = r.run_id
+  LEFT JOIN (
+    SELECT run_id, count(*) AS clients, count(ttft_ns) AS timed, count(gaps_ns) AS gapped
+    FROM stg_records WHERE vantage = 'client' GROUP BY run_id
+  ) AS c ON c.run_id = r.run_id
+  LEFT JOIN (
+    SELECT run_id, count(*) AS seen, count(*) FILTER (has_span OR queue_ns IS NOT NULL OR scheduled_at_ns IS NOT NULL) AS spans
+    FROM int_engine_requests GROUP BY run_id
+  ) AS e ON e.run_id = r.run_id
+  LEFT JOIN (SELECT run_id, count(*) AS steps FROM raw.engine_steps GROUP BY run_id) AS t ON t.run_id = r.run_id
+  LEFT JOIN (
+    SELECT run_id, count(*) FILTER (metric = 'vllm:prompt_tokens_by_source_total') AS computed, count(*) AS scrapes
+    FROM int_counter_totals GROUP BY run_id
+  ) AS m ON m.run_id = r.run_id
+  LEFT JOIN (SELECT DISTINCT run_id FROM raw.request_recompute) AS v ON v.run_id = r.run_id
+  LEFT JOIN int_preemptions AS x ON x.run_id = r.run_id
+  LEFT JOIN slo_policy AS p ON p.run_id = r.run_id
+  LEFT JOIN int_run_windows AS w ON w.run_id = r.run_id
+  LEFT JOIN recompute AS z ON z.run_id = r.run_id
+  LEFT JOIN (
+    SELECT run_id, count(*) FILTER (NOT detailed) AS aggregates FROM raw.load_sessions GROUP BY run_id
+  ) AS l ON l.run_id = r.run_id
+  LEFT JOIN int_devices AS d ON d.run_id = r.run_id
+  LEFT JOIN (
+    SELECT run_id, count(*) AS unsure, min(source_id) AS unsure_file FROM raw.sources
+    WHERE clock_kind IN ('local', 'monotonic') AND clock_uncertainty_ns IS NULL GROUP BY run_id
+  ) AS s ON s.run_id = r.run_id
+), answers AS (
+  SELECT run_id, unnest([
+    {'question': 'how requests ended',
+     'best_basis': CASE WHEN clients > 0 OR has_server THEN 'measured' WHEN engine_requests > 0 THEN 'reported'
+       WHEN aggregates > 0 THEN 'reported' WHEN scrapes > 0 THEN 'bounded' ELSE 'unknown' END,
+     'source': CASE WHEN has_server THEN 'client and server records' WHEN clients > 0 AND engine_requests > 0 THEN 'client records and engine record'
+       WHEN clients > 0 THEN 'client records (claims)' WHEN has_client THEN 'client records' WHEN engine_requests > 0 THEN 'engine record'
+       WHEN aggregates > 0 THEN 'client summary (claims)' WHEN scrapes > 0 THEN 'histograms' END,
+     'improve': CASE WHEN clients = 0 AND aggregates > 0 THEN 'run the client with --save-detailed'
+       WHEN clients = 0 AND NOT coalesce(has_server, false) THEN 'add the load client''s result (vllm bench serve --save-result --save-detailed)'
+       WHEN engine_requests = 0 AND NOT coalesce(has_server, false) THEN 'add the server log with --enable-log-requests, or --otlp-traces-endpoint, so that claims can be checked' END},
+    {'question': 'goodput',
+     'best_basis': CASE WHEN slo IS NULL THEN 'unknown' WHEN timed_clients > 0 THEN 'measured' WHEN spans > 0 THEN 'reported'
+       WHEN scrapes > 0 THEN 'bounded' ELSE 'unknown' END,
+     'source': CASE WHEN slo IS NULL THEN NULL WHEN timed_clients > 0 THEN 'client records' WHEN spans > 0 THEN 'spans' WHEN scrapes > 0 THEN 'histograms' END,
+     'improve': CASE WHEN slo IS NULL THEN 'give an objective with --slo, for example --slo ttft=500ms,tpot=50ms'
+       WHEN timed_clients = 0 AND spans = 0 THEN 'run the client with --save-detailed, or the engine with --otlp-traces-endpoint' END},
+    {'question': 'queueing, prefill and decode of each request',
+     'best_basis': CASE WHEN spans > 0 THEN 'reported' ELSE 'unknown' END,
+     'source': CASE WHEN spans > 0 THEN 'spans' END,
+     'improve': CASE WHEN spans = 0 THEN 'run the engine with --otlp-traces-endpoint and keep the spans' END},
+    {'question': 'preemptions',
+     'best_basis': CASE WHEN preemptions IS NOT NULL THEN 'reported' ELSE 'unknown' END,
+     'source': preemption_evidence,
+     'improve': CASE WHEN preemptions IS NULL THEN 'scrape /metrics during the run (vllm:num_preemptions_total)' END},
+    {'question': 'recomputed tokens',
+     'best_basis': coalesce(recompute_basis, 'unknown'),
+     'source': nullif(recompute_method, 'none'),
+     'improve': CASE WHEN steps = 0 THEN 'run the engine with --enable-logging-iteration-details'
+       WHEN conservation_counters = 0 THEN 'scrape /metrics during the run'
+       WHEN recompute_basis = 'bounded' THEN 'aborted requests blur the balance; a run without aborts is exact' END},
+    {'question': 'which requests were preempted, and what it cost them',
+     'best_basis': CASE WHEN preemptions = 0 THEN 'reported' WHEN has_victims THEN 'inferred' ELSE 'unknown' END,
+     'source': CASE WHEN preemptions = 0 THEN 'no preemption was counted' WHEN has_victims THEN 'client streams aligned to iterations' END,
+     'improve': CASE WHEN preemptions = 0 OR has_victims THEN NULL
+       WHEN steps = 0 THEN 'run the engine with --enable-logging-iteration-details'
+       WHEN gapped_clients = 0 THEN 'run the client with --save-detailed (token gaps)'
+       ELSE 'run the engine with --otlp-traces-endpoint' END},
+    {'question': 'GPU activity',
+     'best_basis': CASE WHEN steps > 0 THEN 'reported' ELSE 'unknown' END,
+     'source': CASE WHEN steps > 0 THEN 'engine steps: time in iterations, not GPU time' END,
+     'improve': CASE WHEN steps = 0 THEN 'run the engine with --enable-logging-iteration-details' END},
+    {'question': 'figures per GPU',
+     'best_basis': CASE WHEN gpu_count IS NOT NULL THEN 'reported' ELSE 'unknown' END,
+     'source': CASE WHEN gpu_count IS NOT NULL THEN 'run.toml' END,
+     'improve': CASE WHEN gpu_count IS NULL THEN 'put gpu_count into run.toml' END},
+    {'question': 'clocks on one scale',
+     'best_basis': CASE WHEN coalesce(unsure, 0) = 0 THEN 'measured' ELSE 'unknown' END,
+     'source': CASE WHEN coalesce(unsure, 0) = 0 THEN 'see table sources' ELSE unsure_file END,
+     'improve': CASE WHEN coalesce(unsure, 0) > 0 THEN 'put timezone and [[clock_anchors]] into run.toml' END}
+  ]) AS answer
+  FROM has
+)
+SELECT run_id, answer.question AS question, answer.best_basis AS best_basis,
+  answer.source AS source, answer.improve AS what_would_improve_it
+FROM answers

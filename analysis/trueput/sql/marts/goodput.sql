@@ -1,0 +1,59 @@
+-- One row per run (or load session): how many requests met their promise, and how fast.
+-- goodput_rps = good requests whose end lies in the window / window seconds.
+-- slo_attainment_ratio = good / planned. Without an objective good, late and goodput are NULL.
+-- Where no request was recorded but histograms were, attainment and goodput are bounded.
+SELECT
+  k.run_id, k.session, p.slo, w.window_rule, w.window_ns, seconds(w.window_ns) AS window_s,
+  coalesce(d.gpu_count, d.engine_ranks) AS devices,
+  coalesce(c.planned, n.asked_requests) AS planned_requests,
+  c.sent AS sent_requests, c.answered AS answered_requests, c.complete AS complete_requests,
+  CASE WHEN p.slo IS NOT NULL THEN c.good END AS good_requests,
+  CASE WHEN p.slo IS NOT NULL THEN c.late END AS late_requests,
+  c.rejected AS rejected_requests, c.failed AS failed_requests, c.aborted AS aborted_requests,
+  c.unfinished AS unfinished_requests, c.not_sent AS not_sent_requests, c.unknown AS unknown_requests,
+  c.slo_not_applicable AS slo_not_applicable_requests,
+  o.other AS other_traffic_requests,
+  l.claimed_complete_requests AS client_claimed_complete_requests,
+  l.claimed_goodput_rps AS client_claimed_goodput_rps,
+  CASE WHEN p.slo IS NOT NULL AND coalesce(c.unknown, 0) = 0 THEN ratio(c.good, c.planned) END AS slo_attainment_ratio,
+  CASE WHEN p.slo IS NULL THEN NULL WHEN c.run_id IS NOT NULL THEN ratio(c.good, c.planned)
+    ELSE h.share_low END AS slo_attainment_ratio_low,
+  CASE WHEN p.slo IS NULL THEN NULL WHEN c.run_id IS NOT NULL THEN ratio(c.good + c.unknown, c.planned)
+    ELSE h.share_high END AS slo_attainment_ratio_high,
+  CASE WHEN p.slo IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
+    THEN per_second(c.good_ends, w.window_ns) END AS goodput_rps,
+  CASE WHEN p.slo IS NULL THEN NULL WHEN c.run_id IS NOT NULL THEN per_second(c.good_ends, w.window_ns)
+    ELSE per_second(h.share_low * h.observations, w.window_ns) END AS goodput_rps_low,
+  CASE WHEN p.slo IS NULL THEN NULL
+    WHEN c.run_id IS NOT NULL THEN per_second(c.good_ends + c.unknown_ends, w.window_ns)
+    ELSE per_second(h.share_high * h.observations, w.window_ns) END AS goodput_rps_high,
+  CASE WHEN p.slo IS NOT NULL AND d.gpu_count IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
+    THEN ratio(per_second(c.good_ends, w.window_ns), d.gpu_count) END AS goodput_per_gpu_rps,
+  CASE WHEN p.slo IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
+    THEN ratio(seconds(w.window_ns) * d.gpu_count, c.good_ends) END AS gpu_seconds_per_good_request,
+  CASE WHEN p.slo IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
+    THEN ratio(seconds(w.window_ns) * d.gpu_count * r.price_per_gpu_hour / 3600, c.good_ends) END AS cost_per_good_request,
+  coalesce(per_second(c.complete_ends, w.window_ns), l.claimed_request_throughput_rps) AS request_throughput_rps,
+  coalesce(per_second(c.output_tokens, w.window_ns), l.claimed_output_tokens_per_s) AS output_tokens_per_s,
+  CASE WHEN p.slo IS NOT NULL THEN coalesce(per_second(c.good_output_tokens, w.window_ns),
+    CASE WHEN c.good_ends = 0 THEN 0.0 END) END AS good_output_tokens_per_s,
+  CASE WHEN p.slo IS NOT NULL AND c.run_id IS NOT NULL THEN coalesce(c.wasted_output_tokens, 0) END AS wasted_output_tokens,
+  CASE
+    WHEN c.run_id IS NOT NULL AND c.unknown = 0 THEN 'measured'
+    WHEN c.run_id IS NOT NULL THEN 'bounded'
+    WHEN h.run_id IS NOT NULL THEN 'bounded'
+    WHEN l.run_id IS NOT NULL THEN 'reported'
+    ELSE 'unknown'
+  END AS basis
+FROM int_sessions AS k
+LEFT JOIN slo_policy AS p ON p.run_id = k.run_id
+LEFT JOIN int_windows AS w ON w.run_id = k.run_id AND w.session IS NOT DISTINCT FROM k.session
+LEFT JOIN int_outcome_counts AS c ON c.run_id = k.run_id AND c.session IS NOT DISTINCT FROM k.session
+LEFT JOIN int_planned AS n ON n.run_id = k.run_id AND n.session IS NOT DISTINCT FROM k.session
+LEFT JOIN raw.load_sessions AS l ON l.run_id = k.run_id AND l.session IS NOT DISTINCT FROM k.session
+LEFT JOIN int_histogram_bounds AS h ON h.run_id = k.run_id AND c.run_id IS NULL
+LEFT JOIN int_devices AS d ON d.run_id = k.run_id
+LEFT JOIN raw.runs AS r ON r.run_id = k.run_id
+LEFT JOIN (
+  SELECT run_id, count(*) AS other FROM request_outcomes WHERE outcome = 'other_traffic' GROUP BY run_id
+) AS o ON o.run_id = k.run_id

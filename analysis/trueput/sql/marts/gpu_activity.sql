@@ -1,0 +1,30 @@
+-- One row per run, device and rung of the ladder of activity; device NULL for engine-wide rungs.
+-- engine_step is the sum of printed step times, cut at the window; scheduled_tokens and flops are
+-- work, not time. rate: time rungs per window-second and device, the others per window-second.
+WITH steps AS (
+  SELECT run_id, sum(elapsed_ns) AS busy_ns, sum(context_tokens + generation_tokens) AS tokens
+  FROM int_steps GROUP BY run_id
+), rungs AS (
+  SELECT s.run_id, 'engine_step' AS metric,
+    CAST(least(s.busy_ns, w.window_ns * d.engine_ranks) AS DOUBLE) AS value, 'ns' AS unit,
+    ratio(least(s.busy_ns, w.window_ns * d.engine_ranks), w.window_ns * d.engine_ranks) AS rate, 'reported' AS basis
+  FROM steps AS s
+  JOIN int_run_windows AS w ON w.run_id = s.run_id
+  JOIN int_devices AS d ON d.run_id = s.run_id
+  WHERE s.busy_ns IS NOT NULL
+  UNION ALL
+  SELECT s.run_id, 'scheduled_tokens', CAST(s.tokens AS DOUBLE), 'tokens',
+    per_second(s.tokens, w.window_ns), 'reported'
+  FROM steps AS s
+  JOIN int_run_windows AS w ON w.run_id = s.run_id
+  WHERE s.tokens IS NOT NULL
+  UNION ALL
+  SELECT c.run_id, 'flops', sum(c.growth), 'flop', per_second(sum(c.growth), max(w.window_ns)), 'reported'
+  FROM int_counter_totals AS c
+  JOIN int_run_windows AS w ON w.run_id = c.run_id
+  WHERE c.metric = 'vllm:estimated_flops_per_gpu_total'
+  GROUP BY c.run_id
+)
+SELECT g.run_id, NULL::BIGINT AS device, g.metric, g.value, g.unit, g.rate, w.window_ns, g.basis
+FROM rungs AS g
+JOIN int_run_windows AS w ON w.run_id = g.run_id

@@ -1,0 +1,43 @@
+-- One row per run, kind of work and outcome: each device-second of the window in exactly one cell.
+-- Without a known GPU record the devices are engine ranks and the time is printed step time. Cells
+-- sum exactly to window_ns x devices: work is shared over outcomes by tokens (int_outcome_weights)
+-- in integers, the last nanoseconds going to the heaviest outcome.
+-- Null rule: recompute that cannot be told is one row with NULL time; its time stays in prefill and
+-- decode, and their low says so.
+WITH shared AS (
+  SELECT
+    k.run_id, k.work, k.window_ns, k.devices, k.time_ns, k.time_ns_low, k.time_ns_high,
+    coalesce(o.outcome, CASE WHEN k.work IN ('idle', 'unattributed') THEN 'none' ELSE 'unknown' END) AS outcome,
+    CAST(coalesce(o.weight, 1) AS HUGEINT) AS weight,
+    CAST(sum(coalesce(o.weight, 1)) OVER (PARTITION BY k.run_id, k.work) AS HUGEINT) AS all_weight,
+    row_number() OVER (PARTITION BY k.run_id, k.work ORDER BY o.weight DESC NULLS LAST, o.outcome) AS place
+  FROM int_engine_work AS k
+  LEFT JOIN int_outcome_weights AS o
+    ON o.run_id = k.run_id AND o.work = k.work AND o.weight > 0 AND k.work NOT IN ('idle', 'unattributed')
+  WHERE NOT (k.work = 'recompute' AND k.recompute_unknown)
+  
+), floored AS (
+  SELECT *,
+    time_ns * weight // all_weight AS cell_ns,
+    time_ns_low * weight // all_weight AS cell_low,
+    time_ns_high * weight // all_weight AS cell_high
+  FROM shared
+), whole AS (
+  SELECT *,
+    cell_ns + CASE WHEN place = 1 THEN time_ns - sum(cell_ns) OVER (PARTITION BY run_id, work) ELSE 0 END AS exact_ns
+  FROM floored
+)
+SELECT
+  run_id, work, outcome,
+  CAST(exact_ns AS BIGINT) AS time_ns,
+  CAST(least(cell_low, exact_ns) AS BIGINT) AS time_ns_low,
+  CAST(greatest(cell_high, exact_ns) AS BIGINT) AS time_ns_high,
+  ratio(exact_ns, window_ns * devices) AS share_ratio,
+  window_ns, devices,
+  CASE WHEN work = 'idle' THEN 'reported' WHEN work = 'unattributed' THEN 'unknown' ELSE 'inferred' END AS basis
+FROM whole
+WHERE exact_ns > 0 OR work IN ('idle', 'recompute')
+UNION ALL
+SELECT run_id, work, 'unknown', NULL, NULL, NULL, NULL, window_ns, devices, 'unknown'
+FROM int_engine_work
+WHERE work = 'recompute' AND recompute_unknown

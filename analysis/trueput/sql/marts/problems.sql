@@ -1,0 +1,15 @@
+-- One row per thing in the input that was not as it should be, and per place where figures had to be
+-- cut so that parts add up.
+SELECT run_id, source_id, line, code, severity, text, occurrences FROM raw.problems
+UNION ALL BY NAME
+SELECT run_id, NULL::VARCHAR AS source_id, NULL::BIGINT AS line, 'SUM001' AS code, 'info' AS severity,
+  concat('the engine''s phases of ', count(*), ' requests exceed their end-to-end time, by at most ',
+    max(excess_ns) // 1000, ' us; the least certain phase was cut') AS text,
+  count(*) AS occurrences
+FROM request_phases WHERE excess_ns > 0
+GROUP BY run_id
+UNION ALL BY NAME
+SELECT run_id, NULL, NULL, 'SUM002', 'warning',
+  concat('printed step times exceed the window by ', max(excess_ns) // 1000000, ' ms; the largest work was cut'), 1
+FROM int_engine_work WHERE excess_ns > 0
+GROUP BY run_id

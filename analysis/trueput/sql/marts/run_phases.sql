@@ -1,0 +1,35 @@
+-- One row per run and phase: time of the run's own requests in it, and its share of their wall time.
+-- covered_requests_ratio says for how many of the requests with a known wall time the phase is known.
+WITH summed AS (
+  SELECT
+    run_id, count(*) AS requests, sum(e2e_ns) AS whole_ns,
+    sum(queue_ns) AS q, count(queue_ns) AS qn, max(basis_rank(queue_basis)) FILTER (queue_ns IS NOT NULL) AS qb,
+    sum(prefill_ns) AS p, count(prefill_ns) AS pn, max(basis_rank(prefill_basis)) FILTER (prefill_ns IS NOT NULL) AS pb,
+    sum(decode_ns) AS d, count(decode_ns) AS dn, max(basis_rank(decode_basis)) FILTER (decode_ns IS NOT NULL) AS db,
+    sum(requeue_ns) AS w, count(requeue_ns) AS wn, max(basis_rank(requeue_basis)) FILTER (requeue_ns IS NOT NULL) AS wb,
+    sum(recompute_ns) AS c, count(recompute_ns) AS cn, max(basis_rank(recompute_basis)) FILTER (recompute_ns IS NOT NULL) AS cb,
+    sum(kv_transfer_ns) AS k, count(kv_transfer_ns) AS kn, max(basis_rank(kv_transfer_basis)) FILTER (kv_transfer_ns IS NOT NULL) AS kb,
+    sum(outside_ns) AS o, count(outside_ns) AS n_o, max(basis_rank(outside_basis)) FILTER (outside_ns IS NOT NULL) AS ob,
+    sum(unattributed_ns) AS u, count(unattributed_ns) AS un, max(basis_rank(unattributed_basis)) FILTER (unattributed_ns IS NOT NULL) AS ub
+  FROM request_phases
+  WHERE is_load AND e2e_ns IS NOT NULL
+  GROUP BY run_id
+), long AS (
+  SELECT run_id, requests, whole_ns, unnest([
+    {'phase': 'queue', 'time_ns': q, 'known': qn, 'rank': qb},
+    {'phase': 'prefill', 'time_ns': p, 'known': pn, 'rank': pb},
+    {'phase': 'decode', 'time_ns': d, 'known': dn, 'rank': db},
+    {'phase': 'requeue', 'time_ns': w, 'known': wn, 'rank': wb},
+    {'phase': 'recompute', 'time_ns': c, 'known': cn, 'rank': cb},
+    {'phase': 'kv_transfer', 'time_ns': k, 'known': kn, 'rank': kb},
+    {'phase': 'outside', 'time_ns': o, 'known': n_o, 'rank': ob},
+    {'phase': 'unattributed', 'time_ns': u, 'known': un, 'rank': ub}
+  ]) AS part
+  FROM summed
+)
+SELECT
+  run_id, part.phase AS phase, part.time_ns AS time_ns,
+  ratio(part.time_ns, whole_ns) AS share_ratio,
+  coalesce(basis_name(part.rank), 'unknown') AS basis,
+  ratio(part.known, requests) AS covered_requests_ratio
+FROM long

@@ -1,0 +1,184 @@
+"""Opening a store: the Parquet files of chosen runs under the documented table and view names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trueput.errors import UsageError
+from trueput.schema import Table, tables, views
+from trueput.slo import Slo
+from trueput.units import to_ns
+from trueput.warehouse.models import in_order, macros
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_SQL_TYPES = {
+    "string": "VARCHAR",
+    "bool": "BOOLEAN",
+    "int64": "BIGINT",
+    "float64": "DOUBLE",
+    "list<int64>": "BIGINT[]",
+    "hugeint": "HUGEINT",
+}
+
+
+@dataclass(frozen=True)
+class Window:
+    """The window rule in force: all, steady, or fixed with offsets (ns) from the first send."""
+
+    rule: str = "all"
+    from_ns: int | None = None
+    to_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which files to open: table -> absolute Parquet paths, and how requests are to be judged."""
+
+    files: Mapping[str, Sequence[Path]]
+    slo: Slo | None = None
+    slo_origin: str = "command"
+    slo_by_run: Mapping[str, Slo] = field(default_factory=dict)
+    window: Window = field(default_factory=Window)
+
+
+def parse_window(text: str) -> Window:
+    """Return the window of `all`, `steady` or `fixed:FROM..TO` (times such as `10s`, `500ms`)."""
+    if text in {"all", "steady"}:
+        return Window(text)
+    rule, _, span = text.partition(":")
+    first, dots, last = span.partition("..")
+    ends = [_offset(part) for part in (first, last)]
+    if rule != "fixed" or not dots or None in ends:
+        raise UsageError(
+            f"--window: `{text}` is none of all, steady, fixed:FROM..TO",
+            "write for example `--window fixed:10s..60s`; offsets count from the first send",
+        )
+    if ends[1] is None or ends[0] is None or ends[1] <= ends[0]:
+        raise UsageError(f"--window: `{text}` ends before it begins")
+    return Window("fixed", ends[0], ends[1])
+
+
+def _offset(text: str) -> int | None:
+    for unit in ("ns", "us", "ms", "s"):
+        number = text.strip().removesuffix(unit)
+        if text.strip().endswith(unit) and number.replace(".", "", 1).isdigit():
+            return to_ns(number, unit)
+    return None
+
+
+def literal(value: Any) -> str:
+    """Return a Python value as a SQL literal."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _empty(table: Table) -> str:
+    columns = ", ".join(f'NULL::{_SQL_TYPES[c.storage]} AS "{c.name}"' for c in table.columns)
+    return f"SELECT {columns} WHERE false"
+
+
+def _table_body(table: Table, paths: Sequence[Path]) -> str:
+    if not paths:
+        return _empty(table)
+    names = ", ".join(literal(str(p)) for p in sorted(paths))
+    columns = ", ".join(f'"{c.name}"' for c in table.columns)
+    return f"SELECT {columns} FROM read_parquet([{names}], hive_partitioning = false)"
+
+
+def _slo_body(selection: Selection) -> str:
+    chosen = selection.slo
+    base = "SELECT * FROM raw.slo_policy"
+    if chosen is None and not selection.slo_by_run:
+        return base
+    default = _slo_columns(chosen, selection.slo_origin) if chosen else None
+    parts = []
+    for run_id, slo in sorted(selection.slo_by_run.items()):
+        columns = _slo_columns(slo, selection.slo_origin)
+        parts.append(f"SELECT run_id, {columns} FROM raw.runs WHERE run_id = {literal(run_id)}")
+    others = ", ".join(literal(r) for r in sorted(selection.slo_by_run)) or "NULL"
+    rest = f"SELECT run_id, {default} FROM raw.runs" if default else base
+    parts.append(f"SELECT * FROM ({rest}) WHERE run_id NOT IN ({others})" if selection.slo_by_run
+                 else rest)  # fmt: skip
+    return " UNION ALL ".join(parts)
+
+
+def _slo_columns(slo: Slo, origin: str) -> str:
+    values: dict[str, tuple[Any, str]] = {
+        "slo": (slo.text(), "VARCHAR"),
+        "ttft_limit_ns": (slo.ttft, "BIGINT"),
+        "tpot_limit_ns": (slo.tpot, "BIGINT"),
+        "itl_p99_limit_ns": (slo.itl_p99, "BIGINT"),
+        "e2e_limit_ns": (slo.e2e, "BIGINT"),
+        "min_output_tokens": (slo.min_output_tokens, "BIGINT"),
+        "measured_from": (slo.measured_from, "VARCHAR"),
+        "undefined_passes": (slo.undefined_passes, "BOOLEAN"),
+        "origin": (origin, "VARCHAR"),
+    }
+    return ", ".join(f"{literal(v)}::{t} AS {name}" for name, (v, t) in values.items())
+
+
+def build(connection: DuckDBPyConnection, selection: Selection, comments: bool = False) -> None:
+    """Create all tables and views on `connection` as ordinary views in schema main.
+
+    Raw Parquet rows stand in schema `raw`; everything documented stands in `main`.
+    """
+    connection.execute("CREATE SCHEMA IF NOT EXISTS raw")
+    for text in macros().values():
+        connection.execute(text)
+    for name, table in tables().items():
+        body = _table_body(table, selection.files.get(name, ()))
+        connection.execute(f'CREATE OR REPLACE VIEW raw."{name}" AS {body}')
+    window = selection.window
+    connection.execute(
+        "CREATE OR REPLACE VIEW window_policy AS SELECT "
+        f"{literal(window.rule)} AS rule, {literal(window.from_ns)}::BIGINT AS from_ns, "
+        f"{literal(window.to_ns)}::BIGINT AS to_ns"
+    )
+    connection.execute(f"CREATE OR REPLACE VIEW slo_policy AS {_slo_body(selection)}")
+    ordered = in_order(connection)
+    own = {model.name for model in ordered} | {"slo_policy"}
+    for name in tables():
+        if name not in own:
+            connection.execute(f'CREATE OR REPLACE VIEW "{name}" AS SELECT * FROM raw."{name}"')
+    for model in ordered:
+        connection.execute(f'CREATE OR REPLACE VIEW "{model.name}" AS\n{model.sql}')
+    if comments:
+        _comment(connection)
+
+
+def _comment(connection: DuckDBPyConnection) -> None:
+    for name, table in {**tables(), **views()}.items():
+        connection.execute(f'COMMENT ON VIEW "{name}" IS {literal(table.doc)}')
+        for column in table.columns:
+            text = column.doc if not column.null else f"{column.doc} NULL: {column.null_means}."
+            connection.execute(f'COMMENT ON COLUMN "{name}"."{column.name}" IS {literal(text)}')
+
+
+def connect(
+    selection: Selection, database: Path | None = None, memory_limit: str | None = None
+) -> DuckDBPyConnection:
+    """Open a DuckDB connection on the selection; in memory, or building the file `database`."""
+    import duckdb
+
+    config: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    if memory_limit is not None:
+        config["memory_limit"] = memory_limit
+    connection = duckdb.connect(str(database) if database else ":memory:", config=config)
+    build(connection, selection, comments=database is not None)
+    return connection
+
+
+def json_column(text: str | None) -> dict[str, Any]:
+    """Return a JSON object column as a dict; {} for NULL."""
+    return json.loads(text) if text else {}

@@ -1,0 +1,90 @@
+"""The SQL files of the package: found by listing, ordered by parsing what each one reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from graphlib import TopologicalSorter
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+LAYERS = ("staging", "intermediate", "marts", "checks")
+
+
+@dataclass(frozen=True)
+class Model:
+    """One view: its name, layer, SQL body (a bare SELECT) and header comment."""
+
+    name: str
+    layer: str
+    sql: str
+
+    @property
+    def header(self) -> str:
+        """The comment lines at the top of the file, as one text."""
+        lines = []
+        for line in self.sql.splitlines():
+            if not line.startswith("--"):
+                break
+            lines.append(line[2:].strip())
+        return "\n".join(lines)
+
+
+@cache
+def macros() -> dict[str, str]:
+    """Return the macro files by name."""
+    folder = files("trueput").joinpath("sql", "macros")
+    found = {f.name[:-4]: f.read_text("utf-8") for f in folder.iterdir() if f.name.endswith(".sql")}
+    return dict(sorted(found.items()))
+
+
+@cache
+def models() -> dict[str, Model]:
+    """Return all views by name."""
+    found = {}
+    for layer in LAYERS:
+        for file in files("trueput").joinpath("sql", layer).iterdir():
+            if file.name.endswith(".sql"):
+                name = file.name[:-4]
+                found[name] = Model(name, layer, file.read_text("utf-8").strip().rstrip(";"))
+    return dict(sorted(found.items()))
+
+
+def _tables_in(node: Any, ctes: set[str], out: set[tuple[str, str]]) -> None:
+    if isinstance(node, dict):
+        if node.get("type") == "BASE_TABLE":
+            out.add((node.get("schema_name") or "main", node["table_name"]))
+        for entry in (node.get("cte_map") or {}).get("map", []):
+            ctes.add(entry["key"])
+        for value in node.values():
+            _tables_in(value, ctes, out)
+    elif isinstance(node, list):
+        for value in node:
+            _tables_in(value, ctes, out)
+
+
+def reads(connection: DuckDBPyConnection, sql: str) -> set[tuple[str, str]]:
+    """Return the (schema, table) pairs that a SELECT reads, without its own CTEs."""
+    row = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
+    assert row is not None
+    tree = json.loads(row[0])
+    if tree.get("error"):
+        raise ValueError(f"cannot be parsed: {tree.get('error_message')}")
+    ctes: set[str] = set()
+    out: set[tuple[str, str]] = set()
+    _tables_in(tree, ctes, out)
+    return {(schema, name) for schema, name in out if schema != "main" or name not in ctes}
+
+
+def in_order(connection: DuckDBPyConnection) -> list[Model]:
+    """Return all views so that each comes after the views it reads."""
+    known = models()
+    graph = {
+        name: {t for s, t in reads(connection, model.sql) if s == "main" and t in known} - {name}
+        for name, model in known.items()
+    }
+    return [known[name] for name in TopologicalSorter(graph).static_order()]

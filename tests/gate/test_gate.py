@@ -1,0 +1,329 @@
+"""Verdicts: rules, the defects seen in other gates, properties, and both forms of output."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from gate.made_up import SECOND, repeats, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trueput.errors import UsageError
+from trueput.gate.figures import RunFigures
+from trueput.gate.policy import Policy
+from trueput.gate.render import to_json, to_markdown
+from trueput.gate.rule_api import Finding
+from trueput.gate.rules import discover
+from trueput.gate.statistics import Noise
+from trueput.gate.verdict import CandidateResult, GateResult, Verdict, gate
+
+
+def judge(
+    base: list[RunFigures], cand: list[RunFigures], policy: Policy | None = None
+) -> CandidateResult:
+    return gate(base, [("candidate", cand)], policy).candidates[0]
+
+
+def worst(result: CandidateResult, rule: str) -> Finding:
+    return next(finding for finding in result.findings if finding.rule == rule)
+
+
+def test_rules_are_found_by_listing_the_folder() -> None:
+    assert [rule.name for rule in discover()] == [
+        "activity-without-goodput",
+        "goodput-drop",
+        "hidden-failures",
+        "recompute-growth",
+        "first-token-only",
+        "throughput-without-goodput",
+    ]
+
+
+def test_three_equal_repeats_pass_and_two_cannot() -> None:
+    assert judge(repeats("a", 3), repeats("b", 3)).verdict is Verdict.PASS
+    two = judge(repeats("a", 2), repeats("b", 2))
+    assert two.verdict is Verdict.INCONCLUSIVE
+    assert two.settle_runs == 3
+
+
+def test_busier_not_better_is_the_headline() -> None:
+    found = judge(repeats("a", 3), repeats("b", 3, tokens=14_000))
+    assert found.verdict is Verdict.FLAGGED
+    headline = worst(found, "activity-without-goodput")
+    assert headline.outcome == "flagged"
+    assert headline.metric == "scheduled_tokens"
+    assert headline.ratio == pytest.approx(1.4)
+    assert "GPU time" not in headline.conclusion
+    assert worst(found, "goodput-drop").outcome == "pass"
+
+
+def test_busier_and_better_passes() -> None:
+    found = judge(repeats("a", 3, "l" * 20 + "g" * 30), repeats("b", 3, tokens=14_000))
+    assert found.verdict is Verdict.PASS
+
+
+def test_late_requests_are_a_drop() -> None:
+    found = judge(repeats("a", 2), repeats("b", 2, "g" * 35 + "l" * 15))
+    assert found.verdict is Verdict.FLAGGED
+    assert {f.metric for f in found.findings if f.rule == "goodput-drop"} == {
+        "goodput_rps",
+        "slo_attainment_ratio",
+    }
+
+
+def test_one_run_a_side_may_flag_and_says_what_was_assumed() -> None:
+    found = judge([run("a")], [run("b", "g" * 15 + "l" * 35)])
+    drop = worst(found, "goodput-drop")
+    assert drop.outcome == "flagged"
+    assert "assumed, not measured" in drop.scope
+
+
+def test_refusing_fast_is_flagged_although_survivors_are_faster() -> None:
+    refusing = repeats("b", 3, "gr" * 25, latency_ns=SECOND // 4)
+    hidden = worst(judge(repeats("a", 3), refusing), "hidden-failures")
+    assert hidden.outcome == "flagged"
+    assert hidden.candidate == pytest.approx(0.5)
+
+
+def test_recompute_blocks_only_where_goodput_did_not_rise() -> None:
+    stalled = judge(repeats("a", 3), repeats("b", 3, recomputed=0.3))
+    assert stalled.verdict is Verdict.FLAGGED
+    assert worst(stalled, "recompute-growth").severity == "blocking"
+    worse = repeats("a", 3, "l" * 25 + "g" * 25)
+    better = judge(worse, repeats("b", 3, recomputed=0.3))
+    assert better.verdict is Verdict.PASS
+    assert worst(better, "recompute-growth").severity == "informing"
+    assert worst(better, "recompute-growth").outcome == "flagged"
+
+
+def test_only_a_time_rung_is_called_gpu_time() -> None:
+    def timed(name: str, busy_s: int) -> RunFigures:
+        row = {"metric": "kernel_union", "value": busy_s * SECOND, "unit": "ns", "device": "0"}
+        return replace(run(name), gpu_activity=(row,))
+
+    found = judge([timed(f"a{i}", 40) for i in range(3)], [timed(f"b{i}", 60) for i in range(3)])
+    headline = worst(found, "activity-without-goodput")
+    assert "GPU time (kernel union) rose" in headline.conclusion
+    assert headline.baseline == pytest.approx(0.4)
+
+
+def test_another_number_of_devices_is_judged_per_device() -> None:
+    one = [replace(r, devices=1) for r in repeats("a", 3)]
+    two = [replace(r, devices=2) for r in repeats("b", 3)]
+    found = judge(one, two)
+    drop = next(f for f in found.findings if f.metric == "goodput_rps")
+    assert drop.unit == "1/s per device"
+    assert drop.ratio == pytest.approx(0.5)
+
+
+# --- defects seen in other gates: missing data is never a pass -----------------------------------
+
+
+def test_all_failed_is_flagged_not_a_latency_of_zero() -> None:
+    found = judge(repeats("a", 3), repeats("b", 3, "f" * 50))
+    assert found.verdict is Verdict.FLAGGED
+    assert worst(found, "goodput-drop").outcome == "flagged"
+    assert worst(found, "hidden-failures").outcome == "flagged"
+
+
+def test_nothing_good_on_either_side_is_not_a_drop_but_burns_work() -> None:
+    found = judge(repeats("a", 3, "l" * 200), repeats("b", 3, "l" * 200, tokens=20_000))
+    assert worst(found, "activity-without-goodput").outcome == "flagged"
+    assert worst(found, "goodput-drop").outcome == "pass"
+
+
+def test_the_last_good_requests_vanishing_is_never_a_pass() -> None:
+    found = judge(repeats("a", 3, "g" + "l" * 199), repeats("b", 3, "l" * 200))
+    assert found.verdict is not Verdict.PASS
+
+
+@pytest.mark.parametrize("column", ["goodput_rps", "slo_attainment_ratio", "planned_requests",
+                                    "complete_requests"])  # fmt: skip
+def test_an_absent_figure_in_one_repeat_is_never_a_pass(column: str) -> None:
+    cand = repeats("b", 3)
+    row = {key: value for key, value in (cand[1].goodput or {}).items() if key != column}
+    row |= {"good_requests": None} if column == "complete_requests" else {}
+    cand[1] = replace(cand[1], goodput=row)
+    assert judge(repeats("a", 3), cand).verdict is not Verdict.PASS
+
+
+def test_activity_on_one_side_only_is_inconclusive() -> None:
+    found = judge(repeats("a", 3), repeats("b", 3, activity=False))
+    assert found.verdict is Verdict.INCONCLUSIVE
+
+
+def test_activity_on_neither_side_does_not_apply() -> None:
+    found = judge(repeats("a", 3, activity=False), repeats("b", 3, activity=False))
+    assert worst(found, "activity-without-goodput").outcome == "not_applicable"
+    assert found.verdict is Verdict.PASS
+
+
+def test_no_objective_is_inconclusive_with_a_hint() -> None:
+    found = judge(repeats("a", 3, slo=None), repeats("b", 3, slo=None))
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "--slo" in worst(found, "goodput-drop").conclusion
+
+
+def test_an_empty_run_is_unusable() -> None:
+    empty = RunFigures.from_views({"goodput": [{"run_id": "e", "planned_requests": 0}]})
+    result = gate(repeats("a", 3), [("empty", [empty])])
+    assert (result.verdict, result.exit_code) == (Verdict.UNUSABLE, 2)
+    assert gate([RunFigures.from_views({})], [("x", repeats("b", 3))]).exit_code == 2
+    assert gate([], [("x", repeats("b", 3))]).exit_code == 2
+
+
+def test_one_broken_repeat_is_not_left_out_silently() -> None:
+    cand = [*repeats("b", 3), replace(run("broken"), unusable="is half written")]
+    assert judge(repeats("a", 3), cand).verdict is Verdict.UNUSABLE
+
+
+def test_several_load_sessions_are_not_one_load() -> None:
+    rows = [{"run_id": "s", "session": "1"}, {"run_id": "s", "session": "2"}]
+    assert "2 load sessions" in (RunFigures.from_views({"goodput": rows}).why_unusable() or "")
+
+
+def test_another_workload_is_a_verdict() -> None:
+    result = gate(repeats("a", 3), [("x", repeats("b", 3, prompt=50))])
+    assert (result.verdict, result.exit_code) == (Verdict.NOT_COMPARABLE, 3)
+
+
+def test_equal_content_counts_once() -> None:
+    copies = [replace(run(f"b{i}"), content_hash="same") for i in range(3)]
+    found = judge(repeats("a", 3), copies)
+    assert found.runs == ("b0",)
+    assert found.verdict is not Verdict.PASS
+
+
+def test_the_worst_candidate_decides() -> None:
+    broken = [replace(run("x"), unusable="is half written")]
+    other = repeats("p", 3, prompt=50)
+    bad = repeats("c", 3, tokens=20_000)
+    good = repeats("b", 3)
+    base = repeats("a", 3)
+    order = [("bad", bad), ("broken", broken), ("other", other), ("two", good[:2]), ("good", good)]
+    expected = list(Verdict)
+    for start in range(len(order)):
+        assert gate(base, order[start:]).verdict is expected[start]
+    assert [c.verdict for c in gate(base, order).candidates] == expected
+
+
+def test_no_candidate_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="no candidate"):
+        gate(repeats("a", 3), [])
+
+
+def test_many_candidates_share_the_error_rate() -> None:
+    # one candidate alone is flagged; among forty that moved nowhere its p no longer suffices
+    noisy = [run(f"b{i}", tokens=10_000 * factor) for i, factor in enumerate((1.07, 1.16, 1.25))]
+    base = repeats("a", 3)
+    assert worst(judge(base, noisy), "activity-without-goodput").outcome == "flagged"
+    many = [("noisy", noisy), *((f"c{i}", repeats(f"c{i}-", 3)) for i in range(40))]
+    crowd = gate(base, many).candidates[0]
+    assert worst(crowd, "activity-without-goodput").outcome != "flagged"
+
+
+def test_every_number_of_the_policy_is_used() -> None:
+    base, cand = repeats("a", 3), repeats("b", 3, "g" * 46 + "l" * 4, tokens=10_700)
+    plain = to_json(gate(base, [("c", cand)]))
+    assert to_json(gate(base, [("c", cand)], Policy(min_effect=0.01))) != plain
+    assert to_json(gate(base, [("c", cand)], Policy(margin=0.2))) != plain
+    assert to_json(gate(base, [("c", cand)], Policy(noise=Noise(0.2, 0.1)))) != plain
+    single = to_json(gate(base[:1], [("c", cand)]))
+    assert to_json(gate(base[:1], [("c", cand)], Policy(noise=Noise(0.02, 0.3)))) != single
+    quiet = {rule.name: "informing" for rule in discover()}
+    assert gate(base, [("c", repeats("d", 3, tokens=20_000))], Policy(rules=quiet)).exit_code == 3
+
+
+# --- properties ------------------------------------------------------------------------------
+
+letters = st.text(alphabet="glfr", min_size=12, max_size=60)
+
+
+@settings(max_examples=60, deadline=None)
+@given(letters, letters, st.integers(0, 59), st.sampled_from([8_000, 10_000, 14_000]))
+def test_a_late_request_made_good_never_turns_pass_into_flagged(
+    before: str, load: str, place: int, tokens: int
+) -> None:
+    base = repeats("a", 3, load)
+    place %= len(before)
+    better = before[:place] + ("g" if before[place] == "l" else before[place]) + before[place + 1 :]
+    first = gate(base, [("c", repeats("b", 3, before, tokens=tokens))]).verdict
+    second = gate(base, [("c", repeats("b", 3, better, tokens=tokens))]).verdict
+    assert not (first is Verdict.PASS and second is Verdict.FLAGGED)
+
+
+@settings(max_examples=60, deadline=None)
+@given(letters, letters, st.integers(0, 59), st.sampled_from([8_000, 10_000, 14_000]))
+def test_a_good_request_made_failed_never_reaches_a_pass(
+    before: str, load: str, place: int, tokens: int
+) -> None:
+    base = repeats("a", 3, load)
+    place %= len(before)
+    worse = before[:place] + ("f" if before[place] == "g" else before[place]) + before[place + 1 :]
+    first = gate(base, [("c", repeats("b", 3, before, tokens=tokens))]).verdict
+    second = gate(base, [("c", repeats("b", 3, worse, tokens=tokens))]).verdict
+    assert first is Verdict.PASS or second is not Verdict.PASS
+
+
+@settings(max_examples=30, deadline=None)
+@given(letters, letters, st.integers(1, 3))
+def test_units_and_order_change_no_verdict(before: str, after: str, count: int) -> None:
+    plain = judge(repeats("a", count, before), repeats("b", count, after, tokens=12_000))
+    other = judge(
+        repeats("a", count, before, scale=1000, shuffled=True)[::-1],
+        repeats("b", count, after, scale=1000, shuffled=True, tokens=12_000)[::-1],
+    )
+    assert [(f.rule, f.outcome) for f in plain.findings] == [
+        (f.rule, f.outcome) for f in other.findings
+    ]
+    for one, two in zip(plain.findings, other.findings, strict=True):
+        assert one.ratio == pytest.approx(two.ratio, rel=1e-9, nan_ok=True)
+        assert one.ratio_high == pytest.approx(two.ratio_high, rel=1e-9, nan_ok=True)
+
+
+# --- output ----------------------------------------------------------------------------------
+
+
+def result_of(name: str = "candidate") -> GateResult:
+    cand = repeats("b", 2, "g" * 30 + "f" * 20, recomputed=0.2, prompt=103)
+    return gate(repeats("a", 2), [(name, cand)], baseline_config="base")
+
+
+def test_json_has_exactly_the_schema() -> None:
+    document = json.loads(to_json(result_of()), parse_constant=pytest.fail)
+    assert list(document) == [
+        "schema", "verdict", "exit_code", "slo", "window_rule", "baseline", "candidates",
+    ]  # fmt: skip
+    assert document["schema"] == "trueput.gate/1"
+    assert document["slo"] == "ttft=1000ms"
+    assert document["baseline"] == {"config": "base", "runs": ["a0", "a1"]}
+    candidate = document["candidates"][0]
+    assert list(candidate) == ["config", "runs", "verdict", "findings", "comparability"]
+    assert list(candidate["findings"][0]) == [
+        "rule", "severity", "outcome", "metric", "unit", "baseline", "candidate", "ratio",
+        "ratio_low", "ratio_high", "confidence", "method", "basis", "conclusion", "scope",
+    ]  # fmt: skip
+    assert list(candidate["comparability"][0]) == [
+        "aspect", "baseline", "candidate", "difference", "blocks",
+    ]  # fmt: skip
+    growth = next(f for f in candidate["findings"] if f["rule"] == "recompute-growth")
+    assert growth["ratio"] == "inf"
+    nothing = json.loads(to_json(gate(repeats("a", 3), [("c", repeats("b", 3))])))
+    same = next(f for f in nothing["candidates"][0]["findings"] if f["rule"] == "recompute-growth")
+    assert same["ratio"] is None
+
+
+def test_output_is_the_same_byte_for_byte() -> None:
+    assert to_json(result_of()) == to_json(result_of())
+    assert to_markdown(result_of()) == to_markdown(result_of())
+
+
+def test_markdown_starts_with_the_verdict_and_cannot_be_broken_by_a_name() -> None:
+    comment = to_markdown(result_of("a|b <script>\n# x"))
+    assert comment.startswith("## trueput gate: flagged\n")
+    assert "<script>" not in comment
+    assert "a&#124;b &lt;script&gt; # x: flagged" in comment
+    assert "| prompt_lengths |" in comment
+    assert "What this covers:" in comment
