@@ -245,7 +245,7 @@ def _client_aiperf(folder: Path) -> dict[str, dict[str, Any]]:
         record = json.loads(line)
         meta, metrics = record["metadata"], record["metrics"]
 
-        def value(name: str, source: dict[str, Any] = metrics) -> Any:  # noqa: ANN401
+        def value(name: str, source: dict[str, Any] = metrics) -> Any:
             return source.get(name, {}).get("value")
 
         # a cancelled request's recorded start is its cancellation delay too late

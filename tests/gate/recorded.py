@@ -40,14 +40,14 @@ def _arguments(command: str) -> dict[str, str]:
     return {k.lstrip("-"): v for k, v in pairs if k.startswith("--")}
 
 
-def figures(folder: Path, slo: str, *, series: bool = True) -> RunFigures:
+def figures(folder: Path, slo: str) -> RunFigures:
     """Return a recorded run under an objective; no view is involved."""
     bench, steps, client, server = _raw(folder)
     limits = parse_slo(slo)
     asked = _arguments(client)
     starts = [round(start * 1e9) for start in bench["start_times"]]
     first = min(starts)
-    requests = []
+    requests: list[dict[str, object]] = []
     for i, start in enumerate(starts):
         e2e, ttft = round(bench["latencies"][i] * 1e9), round(bench["ttfts"][i] * 1e9)
         tokens = int(bench["output_lens"][i])
@@ -66,7 +66,7 @@ def figures(folder: Path, slo: str, *, series: bool = True) -> RunFigures:
                 "output_tokens": tokens,
             }
         )
-    return _run(folder.name, slo, requests, steps, asked, _arguments(server), series)
+    return _run(folder.name, slo, requests, steps, asked, _arguments(server))
 
 
 def _run(
@@ -76,7 +76,6 @@ def _run(
     steps: list[tuple[float, ...]],
     asked: Mapping[str, str],
     server: Mapping[str, str],
-    series: bool,
 ) -> RunFigures:
     window = max(int(str(row["end_offset_ns"])) for row in requests)
     good = sum(row["outcome"] == "good" for row in requests)
@@ -93,14 +92,14 @@ def _run(
         "slo_attainment_ratio": good / count, "goodput_rps": good * 1e9 / window,
         "output_tokens_per_s": tokens * 1e9 / window, "basis": "measured",
     }  # fmt: skip
-    activity = [
+    activity: list[dict[str, object]] = [
         {"metric": "engine_step", "value": busy, "unit": "ns", "window_ns": window,
          "basis": "reported"},
         {"metric": "scheduled_tokens", "value": scheduled, "unit": "tokens", "window_ns": window,
          "basis": "reported"},
     ]  # fmt: skip
     # Without step instants: the elapsed times laid end to end, stretched over the window.
-    at, points = 0.0, []
+    at, points = 0.0, list[dict[str, object]]()
     total = sum(step[3] for step in steps)
     for step in steps:
         at += step[3]
@@ -124,6 +123,6 @@ def _run(
                     "writer": "vllm bench serve",
                 }
             ],
-            "activity_series": points if series else [],
+            "activity_series": points,
         }
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trueput.errors import UsageError
@@ -23,6 +23,7 @@ def test_units_become_nanoseconds() -> None:
     }
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["ttft", "tpot", "itl_p99", "e2e", "min_output_tokens"]),

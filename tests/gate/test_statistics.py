@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trueput.gate.resampling import BLOCKS, RESAMPLES, SEED, median_log_sd, sum_log_sd
@@ -135,12 +135,30 @@ def test_block_sums_against_a_plain_loop() -> None:
     assert found == pytest.approx(float(np.log(sums).std(ddof=1)), rel=1e-9)
 
 
+def test_block_medians_against_a_plain_loop() -> None:
+    offsets, values = [3, 11, 12, 40, 41, 77, 99], [4.0, 2.0, 9.0, 5.0, 1.0, 3.0, 6.0]
+    starts = np.random.default_rng(SEED).random((RESAMPLES, BLOCKS))
+    medians = []
+    for row in starts:
+        drawn = sorted(
+            value
+            for start in row
+            for offset, value in zip(offsets, values, strict=True)
+            if (offset / 100 - start) % 1.0 < 1 / BLOCKS
+        )
+        if drawn:
+            medians.append(drawn[(len(drawn) - 1) // 2])
+    found = median_log_sd(offsets, values, 100)
+    assert found == pytest.approx(float(np.log(medians).std(ddof=1)), rel=1e-9)
+
+
 def test_nothing_in_the_window_has_no_variation() -> None:
     assert sum_log_sd([5, 6], [0.0, 0.0], 10) is None
     assert sum_log_sd([50], [1.0], 10) is None
     assert median_log_sd([], [], 10) is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 999), st.integers(1, 50)), min_size=3), st.randoms())
 def test_order_and_unit_of_rows_change_nothing(rows: list[tuple[int, int]], chance: object) -> None:
     shuffled = list(rows)
@@ -151,6 +169,7 @@ def test_order_and_unit_of_rows_change_nothing(rows: list[tuple[int, int]], chan
         assert plain == other
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(0.1, 10), min_size=1, max_size=4),
     st.lists(st.floats(0.1, 10), min_size=1, max_size=4),

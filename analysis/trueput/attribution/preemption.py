@@ -177,7 +177,7 @@ def _replay_all(
         engines.append(
             _unreplayed(one, window)
             if why is not None or len(one.step_ix) == 0
-            else _replay_one(one, window, own, limits, totals if len(steps) == 1 else None)
+            else _replay_one(one, window, own, limits, totals if len(steps) == 1 else None, notes)
         )
     return engines
 
@@ -228,11 +228,19 @@ def _replay_one(
     own: list[tuple[int, Stream]],
     limits: EngineLimits,
     totals: Totals | None,
+    notes: list[str],
 ) -> _Engine:
     streams = [stream for _, stream in own]
-    stories = Replay(steps, window, streams, limits).run()
+    replay = Replay(steps, window, streams, limits)
+    stories = replay.run()
+    n = len(steps.step_ix)
+    if replay.reached < n:
+        notes.append(
+            f"engine {steps.engine}: the scheduling replay does not fit and was given up at "
+            f"iteration {int(steps.step_ix[replay.reached])}"
+        )
     weights = _weights(stories)
-    accounts = [_claims(story.events()) for story in stories]
+    accounts = [_claims(story.events(), n) for story in stories]
     best = stories[0]
     claims, preemptions = accounts[0]
     agreement = _agreement(totals, preemptions)
@@ -243,7 +251,6 @@ def _replay_one(
             if job in other and other[job].spans == claim.spans
         )
         claim.confidence = share * agreement * _local_quality(best, claim)
-    n = len(steps.step_ix)
     assigned = np.zeros(n, dtype=np.int64)
     for claim in claims.values():
         for step, tokens in claim.tokens.items():
@@ -276,7 +283,7 @@ def _local_quality(story: Story, claim: _Claim) -> float:
     return 0.99 / (1 + 0.25 * worst)
 
 
-def _claims(events: Sequence[Event]) -> tuple[dict[int, _Claim], int]:
+def _claims(events: Sequence[Event], n: int) -> tuple[dict[int, _Claim], int]:
     """Victims by job, and the number of preemptions in all."""
     claims: dict[int, _Claim] = defaultdict(_Claim)
     open_at: dict[int, tuple[int, int]] = {}
@@ -294,6 +301,9 @@ def _claims(events: Sequence[Event]) -> tuple[dict[int, _Claim], int]:
             claim.tokens[event.step] = claim.tokens.get(event.step, 0) + event.tokens
             if claim.spans and claim.spans[-1][2] == 0:
                 claim.early.add(event.step)
+    for job, (begin, output) in open_at.items():
+        # never scheduled again within these iterations
+        claims[job].spans.append((begin, n, output))
     return dict(claims), count
 
 
@@ -476,9 +486,7 @@ def _timed(
     )  # fmt: skip
 
 
-def _longest_hidden(
-    by_step: Sequence[StepRecompute], steps: Sequence[Steps], tokens: int
-) -> int:
+def _longest_hidden(by_step: Sequence[StepRecompute], steps: Sequence[Steps], tokens: int) -> int:
     """ns of the longest iterations that can hide so many recomputed tokens, one in each.
 
     Recompute that does not show as excess is printed as context.
@@ -525,12 +533,12 @@ def _shares(claims: dict[int, _Claim], made: StepRecompute) -> dict[int, dict[in
     return shares
 
 
-def _row(
-    stream: Stream, claim: _Claim, shares: dict[int, int], starts: Ints
-) -> RequestRecompute:
+def _row(stream: Stream, claim: _Claim, shares: dict[int, int], starts: Ints) -> RequestRecompute:
     last = len(starts) - 1
+    # who left while waiting had not to wait any longer
+    until = stream.ended_at_ns if stream.aborted and stream.ended_at_ns else int(starts[last])
     waits = [
-        (max(0, int(starts[min(end, last)] - starts[begin])), output)
+        (max(0, min(int(starts[min(end, last)]), max(until, 0)) - int(starts[begin])), output)
         for begin, end, output in claim.spans
     ]
     early_recompute = sum(ns for step, ns in shares.items() if step in claim.early)

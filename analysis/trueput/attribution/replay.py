@@ -47,6 +47,8 @@ LEAVE_SCALE_NS = 500_000_000
 MAX_PICKS = 5
 MAX_LEAVERS = 2
 MAX_CANDIDATES = 6
+GIVE_UP = 1000
+"""Counts not reproduced after which another scheduler must have been at work."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,15 @@ class Live:
 
     def clone(self) -> Live:
         """An independent copy."""
+        # spelt out: a replay spends most of its time here
         twin = Live.__new__(Live)
-        for name in Live.__slots__:
-            setattr(twin, name, getattr(self, name))
-        twin.chunks = list(self.chunks)
+        twin.job, twin.prompt, twin.shared = self.job, self.prompt, self.shared
+        twin.target, twin.computed, twin.out = self.target, self.computed, self.out
+        twin.high, twin.flexible = self.high, self.flexible
+        twin.chunks = list(self.chunks) if self.chunks else []
+        twin.preempted_step = self.preempted_step
+        twin.freed_at, twin.freed_blocks = self.freed_at, self.freed_blocks
+        twin.freed_full = self.freed_full
         return twin
 
     @property
@@ -221,6 +228,7 @@ class Replay:
         # without a stated budget the fullest iteration shows it, if any was ever full
         self.budget = limits.max_num_batched_tokens or int(total.max(initial=0))
         self.plain_run = self._plain_runs(steps)
+        self.reached = 0  # iterations replayed
 
     @staticmethod
     def _plain_runs(steps: Steps) -> list[int]:
@@ -259,6 +267,8 @@ class Replay:
             beam = sorted(heirs.values(), key=lambda story: story.cost)[:BEAM]
             beam = [story for story in beam if story.cost <= beam[0].cost + 4 * WRONG]
             i += 1
+            if len(beam[0].wrong_steps) > GIVE_UP:
+                break
             ahead = self.plain_run[i - 1] - 1
             if ahead > 0:
                 ahead = min(ahead, *(self._rest_of_plain(story, i) for story in beam))
@@ -266,8 +276,9 @@ class Replay:
                 for story in beam:
                     self._coast(story, ahead)
                 i += ahead
+        self.reached = i
         for story in beam:
-            self._close(story, n)
+            self._close(story, i)
         return sorted(beam, key=lambda story: story.cost)
 
     def _rest_of_plain(self, story: Story, i: int) -> int:
@@ -462,8 +473,10 @@ class Replay:
         return fresh
 
     def _gone(self, job: Job, i: int) -> bool:
-        return job.may_leave and job.left_at_ns is not None and (
-            job.left_at_ns + ARRIVAL_SLACK_NS < self.start_low[i]
+        return (
+            job.may_leave
+            and job.left_at_ns is not None
+            and (job.left_at_ns + ARRIVAL_SLACK_NS < self.start_low[i])
         )
 
     def _choices(self, story: Story, i: int) -> list[int]:
@@ -509,7 +522,7 @@ class Replay:
         else:
             story.cost += ANONYMOUS
             story.anonymous += 1
-            job = Job(-story.anonymous, None, None, None, 0, None, None, True, None)  # noqa: FBT003
+            job = Job(-story.anonymous, None, None, None, 0, None, None, True, None)
         prompt = job.prompt
         live = Live(job, (prompt or 0) - (job.cached or 0))
         live.flexible = prompt is None or (self.caching and job.cached is None)
@@ -544,7 +557,12 @@ class Replay:
         story.wrong_steps = (*story.wrong_steps, i)
 
     def _divide(
-        self, story: Story, group: list[Live], printed: int, last: Live | None, given: dict[int, int]
+        self,
+        story: Story,
+        group: list[Live],
+        printed: int,
+        last: Live | None,
+        given: dict[int, int],
     ) -> bool:
         """Tokens of each request of a group, by id; False where the printed sum does not fit."""
         rest = printed

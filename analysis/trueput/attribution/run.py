@@ -15,7 +15,7 @@ import polars as pl
 
 from trueput.arrow import arrow_schema
 from trueput.attribution import clocks, links
-from trueput.attribution.engine_record import attribute_engine
+from trueput.attribution.engine_record import EngineRecord, attribute_engine
 from trueput.attribution.sessions import Load, Sessions, merge_sessions
 from trueput.clock import ClockAnchor, ClockFit, ClockKind
 from trueput.errors import UsageError
@@ -54,7 +54,8 @@ class RunInput:
 class RunOutput:
     """What attribution gives back: derived rows by table, clock fits and sessions by file."""
 
-    rows: dict[str, list[Row] | pl.DataFrame] = field(default_factory=dict)
+    rows: dict[str, Any] = field(default_factory=dict)
+    """Table -> rows: dicts, a DataFrame, an iterator of DataFrames, or a function called last."""
     clock_fits: dict[str, ClockFit] = field(default_factory=dict)
     sessions: Sessions = field(default_factory=Sessions)
     problems: list[Problem] = field(default_factory=list)
@@ -86,7 +87,8 @@ def attribute_run(run: RunInput) -> RunOutput:
     out.clock_fits = _fit_clocks(run, records, tied, out.sessions)
     out.rows["slo_policy"] = [_objective(run, out)]
     _count_unmatched(tied, engine, records, out)
-    attribute_engine(run.run_id, run.parts, run.config, tied, out.clock_fits, out.rows, out.problems)
+    engine_record = EngineRecord(run.run_id, run.parts, run.config, tied, out.clock_fits)
+    attribute_engine(engine_record, out.rows, out.problems)
     return out
 
 

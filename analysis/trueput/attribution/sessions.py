@@ -50,21 +50,23 @@ def merge_sessions(
     client request rows, `facts` the `client.*` and `slo.text` facts by file. A console output is
     folded into the result whose counts and duration it repeats.
     """
-    keepers = [dict(r) for r in rows if r["detailed"] or not _is_console(r)]
-    consoles = [dict(r) for r in rows if not r["detailed"] and _is_console(r)]
+    keepers = [dict(r) for r in rows if r["detailed"]]
     for source in client_sources:
         if not any(k["source_id"] == source for k in keepers):
             keepers.append(_bare_row(source, rows))
     folded: dict[str, str] = {}
-    for console in consoles:
-        partner = next((k for k in keepers if _same_load(k, console)), None)
-        if partner is None and len(keepers) == 1 and len(consoles) == 1:
-            partner = keepers[0] if _compatible(keepers[0], console) else None
+    summaries = [dict(r) for r in rows if not r["detailed"]]
+    # a result file knows more than a console: let it be the one that others are folded into
+    summaries.sort(key=lambda r: (r.get("ended_local_at_ns") is None, r["source_id"]))
+    for summary in summaries:
+        partner = next((k for k in keepers if _same_load(k, summary)), None)
+        if partner is None and len(keepers) == 1 and len(summaries) == 1:
+            partner = keepers[0] if _compatible(keepers[0], summary) else None
         if partner is None:
-            keepers.append(console)
+            keepers.append(summary)
         else:
-            _fill(partner, console)
-            folded[console["source_id"]] = partner["source_id"]
+            _fill(partner, summary)
+            folded[summary["source_id"]] = partner["source_id"]
     for source in facts:
         if source not in folded and not any(k["source_id"] == source for k in keepers):
             if len(keepers) == 1:
@@ -76,10 +78,6 @@ def merge_sessions(
                 _apply_facts(row, facts.get(console_source, {}))
     _apply_loads(keepers, loads)
     return _name(keepers, folded)
-
-
-def _is_console(row: Row) -> bool:
-    return str(row.get("writer") or "").endswith("console")
 
 
 def _bare_row(source: str, rows: Sequence[Row]) -> Row:

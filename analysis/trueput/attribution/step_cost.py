@@ -87,7 +87,7 @@ def _design(work: StepWork, rows: slice) -> Floats:
 
 
 def _weighted_nnls(design: Floats, y: Floats, weights: Floats) -> Floats:
-    from scipy.optimize import nnls  # noqa: PLC0415  # scipy is slow to load
+    from scipy.optimize import nnls  # scipy is slow to load
 
     # The triangle of a QR has five rows whatever the run's length; the columns are scaled because
     # tokens and constants differ by orders of magnitude.
@@ -130,7 +130,7 @@ def fit_step_cost(work: StepWork) -> StepCost:
         # beyond a few hundred sigmas Huber's 1/r still pulls: cap the pull of any one row
         ratio = np.abs(residual) / (HUBER_SIGMAS * spread)
         weights = np.where(ratio <= 1, 1.0, 1 / np.maximum(ratio, 1.0))
-        weights[ratio > 50] = 0.0  # noqa: PLR2004
+        weights[ratio > 50] = 0.0
         if not weights.any():
             break
         newer = _weighted_nnls(design, y, weights)

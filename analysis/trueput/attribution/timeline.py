@@ -128,8 +128,8 @@ def _solve(
 
     Weighted least squares: increments as usual, spans as measured, receipts from above only.
     """
-    from scipy.sparse import coo_matrix  # noqa: PLC0415  # scipy is slow to load
-    from scipy.sparse.linalg import spsolve  # noqa: PLC0415
+    from scipy.sparse import coo_matrix  # scipy is slow to load
+    from scipy.sparse.linalg import spsolve
 
     n, zero = len(knots), int(first[0] - spent[0])
     seen_at = (first[knots] - spent[knots] - zero).astype(np.float64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics as middle
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from trueput.gate.figures import Request, Row, RunFigures, number
@@ -55,9 +55,11 @@ class Evidence:
 
     @cached_property
     def attainment(self) -> Effect | None:
-        """Good requests of the planned ones; in points where a run had none good."""
+        """Good requests of the planned ones; in points where a run had (or may have) none good."""
         if self._a_zero("slo_attainment_ratio"):
-            return self.share(_attainment_share)
+            return self.share(
+                lambda run: _bounded(run, "slo_attainment_ratio", run.count("planned"))
+            )
         return self.ratio(self._attainment_sample)
 
     @cached_property
@@ -121,34 +123,26 @@ class Evidence:
         return sides[0], sides[1]
 
     def _a_zero(self, column: str) -> bool:
-        values = [number(run.goodput, column) for run in (*self.baseline, *self.candidate)]
-        return None not in values and 0 in values
+        samples = [_bounded(run, column) for run in (*self.baseline, *self.candidate)]
+        return all(samples) and any(sample is not None and sample.low <= 0 for sample in samples)
 
     def _goodput_sample(self, run: RunFigures) -> Sample | None:
-        value = number(run.goodput, "goodput_rps")
-        low = number(run.goodput, "goodput_rps_low")
-        high = number(run.goodput, "goodput_rps_high")
-        if value is None:
-            if low is None or high is None:
-                return None
-            value = math.sqrt(low * high)
+        sample = _bounded(run, "goodput_rps")
+        if sample is None:
+            return None
         over = float(run.devices or 1) if self.per_device else 1.0
         within = self._within(run, lambda request: float(request.outcome == "good"))
-        bounds = (value if low is None else low, value if high is None else high)
-        return Sample(min(bounds[0], value) / over, max(bounds[1], value) / over, value / over,
-                      within)  # fmt: skip
+        return Sample(sample.low / over, sample.high / over, sample.value / over, within)
 
     def _attainment_sample(self, run: RunFigures) -> Sample | None:
-        value = number(run.goodput, "slo_attainment_ratio")
-        if value is None:
-            return None
+        sample = _bounded(run, "slo_attainment_ratio")
         sent = [request for request in run.requests if request.sent_ns is not None]
         window = span_ns(run)
-        if not self.single or not sent or window is None:
-            return Sample.exact(value)
+        if sample is None or not self.single or not sent or window is None:
+            return sample
         good = [float(request.outcome == "good") for request in sent]
         offsets = [request.sent_ns or 0 for request in sent]
-        return Sample.exact(value, sum_log_sd(offsets, good, window, [1.0] * len(good)))
+        return replace(sample, within_sd=sum_log_sd(offsets, good, window, [1.0] * len(good)))
 
     def _token_sample(self, run: RunFigures) -> Sample | None:
         value = number(run.goodput, "output_tokens_per_s")
@@ -182,9 +176,16 @@ class Evidence:
         return Sample.exact(median, median_log_sd(offsets, latencies, window))
 
 
-def _attainment_share(run: RunFigures) -> Sample | None:
-    value = number(run.goodput, "slo_attainment_ratio")
-    return None if value is None else Sample.exact(value, trials=run.count("planned"))
+def _bounded(run: RunFigures, column: str, trials: int | None = None) -> Sample | None:
+    """Return a goodput column with its bounds; their middle where only they are known."""
+    value = number(run.goodput, column)
+    low, high = number(run.goodput, f"{column}_low"), number(run.goodput, f"{column}_high")
+    if value is None:
+        if low is None or high is None:
+            return None
+        value = math.sqrt(low * high) if low > 0 else (low + high) / 2
+    low, high = (value if bound is None else bound for bound in (low, high))
+    return Sample(min(low, value), max(high, value), value, trials=trials)
 
 
 def lost_share(run: RunFigures) -> Sample | None:

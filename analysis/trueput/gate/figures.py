@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 _END = ("end_at_ns", "ended_at_ns")
 #: Outcomes of requests that ended as asked.
-COMPLETE_OUTCOMES = frozenset({"good", "late", "complete"})
+COMPLETE_OUTCOMES = frozenset({"good", "late"})
 
 
 def number(row: Row | None, *names: str) -> float | None:
@@ -80,6 +80,7 @@ class Request:
     """One planned request; offsets in ns from the first send of the run."""
 
     outcome: str | None = None
+    complete: bool | None = None
     sent_ns: int | None = None
     end_ns: int | None = None
     ttft_ns: int | None = None
@@ -91,10 +92,8 @@ class Request:
 
     @property
     def survived(self) -> bool:
-        """True for a request that ended as asked (by latency where the outcome is not ruled)."""
-        if self.outcome is None:
-            return self.e2e_ns is not None
-        return self.outcome in COMPLETE_OUTCOMES
+        """True for a request that ended as asked."""
+        return self.outcome in COMPLETE_OUTCOMES if self.complete is None else self.complete
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,10 @@ class RunFigures:
         ``metric, offset_ns, value``, used for the variation inside a single run.
         """
         run = _only(rows.get("runs"))
-        load = {**(_only(rows.get("load_sessions")) or {}), **(_only(rows.get("workload")) or {})}
+        loads = (_only(rows.get("load_sessions")), _only(rows.get("workload")))
+        load = {
+            key: value for row in loads if row for key, value in row.items() if value is not None
+        }
         goodput_rows = tuple(rows.get("goodput") or ())
         goodput = _only(goodput_rows)
         if len(goodput_rows) > 1 and unusable is None:
@@ -180,7 +182,7 @@ class RunFigures:
             model=text(run, "model"),
             quantisation=text(run, "quantisation", "quantization", "dtype"),
             hardware=text(run, "hardware", "gpu_name"),
-            devices=_first(goodput, run, read=lambda row: whole(row, "devices", "gpu_count")),
+            devices=whole(run if run and "gpu_count" in run else goodput, "gpu_count", "devices"),
             config=mapping(run, "config_json") or mapping(run, "config"),
             client=_first(load, run, read=lambda row: text(row, "client", "writer")),
             vantage=_first(load, run, goodput, read=lambda row: text(row, "vantage")),
@@ -217,7 +219,7 @@ class RunFigures:
 
 
 def _rate(row: Row) -> float | None:
-    names = ("asked_rate_rps", "request_rate_per_s", "request_rate")
+    names = ("requested_rate_per_s", "request_rate_per_s")
     if any(row.get(name) in ("inf", "Infinity", math.inf) for name in names):
         return math.inf
     return number(row, *names)
@@ -230,7 +232,7 @@ def _fixed(row: Row) -> bool | None:
 
 
 def _concurrency(row: Row) -> int | None:
-    return whole(row, "asked_concurrency", "max_concurrency")
+    return whole(row, "max_concurrency")
 
 
 def _only(rows: Sequence[Row] | None) -> Row | None:
@@ -261,6 +263,7 @@ def _requests(rows: Iterable[Row], asked_of_all: int | None) -> tuple[Request, .
         found.append(
             Request(
                 outcome=text(row, "outcome"),
+                complete=flag(row, "complete"),
                 sent_ns=None if send is None else send - start,
                 end_ns=None if known_end is None else known_end - start,
                 ttft_ns=whole(row, "ttft_ns"),

@@ -121,7 +121,11 @@ def _findings_table(candidate: CandidateResult) -> list[str]:
         "|---|---|---|---|--:|--:|--:|---|---|",
     ]
     for f in candidate.findings:
-        bounds = f"{_shown(f.ratio_low)} to {_shown(f.ratio_high)}" if f.ratio_low else "see below"
+        bounds = (
+            f"{_shown(f.ratio_low)} to {_shown(f.ratio_high)}"
+            if f.ratio_low is not None
+            else "see below"
+        )
         cells = (
             f.rule,
             f.outcome.value.replace("_", " "),

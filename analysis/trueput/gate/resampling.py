@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 BLOCKS = 10
 RESAMPLES = 2000
 SEED = 20_240_113
-#: Elements that a median bootstrap may touch before it draws fewer resamples.
-_MEDIAN_BUDGET = 20_000_000
+#: Elements that a median bootstrap holds at once; past it, it also draws fewer resamples.
+_MEDIAN_BUDGET = 4_000_000
 _FEWEST_RESAMPLES = 100
 _FEWEST_RUNS = 5
 _SHUFFLES = 9999
@@ -67,15 +67,31 @@ def median_log_sd(
     position, value = position[by], value[by]
     resamples = max(_FEWEST_RESAMPLES, min(RESAMPLES, _MEDIAN_BUDGET // len(value)))
     starts = np.random.default_rng(SEED).random((resamples, BLOCKS))
-    first = np.searchsorted(position, starts)
-    doubled = np.concatenate([value, value])
-    last = np.searchsorted(np.concatenate([position, position + 1]), starts + 1 / BLOCKS)
-    medians = []
-    for begin, end in zip(first, last, strict=True):
-        drawn = np.concatenate([doubled[b:e] for b, e in zip(begin, end, strict=True)])
-        if len(drawn):
-            medians.append(float(np.median(drawn)))
+    at_once = max(1, _MEDIAN_BUDGET // len(value))
+    chunks = (starts[row : row + at_once] for row in range(0, resamples, at_once))
+    medians = np.concatenate([_block_medians(position, value, chunk) for chunk in chunks])
     return float(np.log(medians).std(ddof=1)) if len(medians) > 1 else None
+
+
+def _block_medians(
+    position: NDArray[np.float64], value: NDArray[np.float64], starts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the (lower) median of each resample that drew anything."""
+    import numpy as np
+
+    count, resamples = len(value), len(starts)
+    round_twice = np.concatenate([position, position + 1])
+    change = np.zeros((resamples, 2 * count + 1), dtype=np.int32)
+    rows = np.repeat(np.arange(resamples), BLOCKS)
+    np.add.at(change, (rows, np.searchsorted(round_twice, starts).ravel()), 1)
+    np.add.at(change, (rows, np.searchsorted(round_twice, starts + 1 / BLOCKS).ravel()), -1)
+    drawn = np.cumsum(change[:, :-1], axis=1)
+    times = (drawn[:, :count] + drawn[:, count:])[:, np.argsort(value, kind="stable")]
+    reached = np.cumsum(times, axis=1)
+    total = reached[:, -1]
+    place = (2 * reached >= total[:, None]).argmax(axis=1)
+    medians: NDArray[np.float64] = np.sort(value)[place][total > 0]
+    return medians
 
 
 def between_runs(

@@ -109,16 +109,13 @@ def _rung_sample(run: RunFigures, metric: str, single: bool, each: bool) -> Samp
 
 def _rate(row: Row, run: RunFigures) -> float | None:
     """Return a rung per window-second; time as a share of the window, levels as they are."""
-    value, unit = number(row, "value"), text(row, "unit")
+    rate, value, unit = number(row, "rate"), number(row, "value"), text(row, "unit")
     window = whole(row, "window_ns") or run.window_ns
     if unit in ("ratio", "W") and value is not None:
         return value
-    if unit == "ns" and value is not None and window:
-        return value / window
-    rate = number(row, "rate")
-    if rate is None and value is not None and window:
-        return value * 1e9 / window
-    return rate
+    if rate is not None or value is None or not window:
+        return rate
+    return value / window if unit == "ns" else value * 1e9 / window
 
 
 def basis_of(rows: Sequence[Row | None]) -> str:

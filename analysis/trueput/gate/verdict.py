@@ -15,6 +15,7 @@ from trueput.gate.policy import BLOCKING, Policy
 from trueput.gate.rule_api import Finding, Outcome, Rule
 from trueput.gate.rules import discover
 from trueput.gate.rungs import Rung, rungs
+from trueput.gate.settling import most
 from trueput.gate.statistics import adjusted
 
 
@@ -187,8 +188,7 @@ def _judge(
         findings.extend(worst_first)
     verdict, reason = _verdict(case, findings)
     waiting = [item.settle_runs for item in _blocking(findings, Outcome.INCONCLUSIVE)]
-    known = [runs for runs in waiting if runs is not None]
-    settle = max(known) if verdict is Verdict.INCONCLUSIVE and len(known) == len(waiting) else None
+    settle = most(waiting) if verdict is Verdict.INCONCLUSIVE else None
     return CandidateResult(
         case.config, names, verdict, reason, tuple(findings), case.differences, settle
     )

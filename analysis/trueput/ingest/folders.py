@@ -47,8 +47,14 @@ def ignored(name: str) -> bool:
     return name.startswith((".", "truth_"))
 
 
+NEVER_DATA = (".md", ".rst", ".py", ".toml", ".html", ".sh", ".ipynb")
+"""Documents and programs quote log lines; they are no record of a run."""
+
+
 def claim(path: Path) -> Claim:
     """Ask every source about a file and return the best answer."""
+    if path.name.lower().endswith(NEVER_DATA):
+        return Claim(None, 0.0, "a document or program, not a record of a run")
     head = read_head(path, HEAD_BYTES)
     answers = []
     for source in all_sources():

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 from filelock import FileLock
 
 from trueput.arrow import conform
@@ -247,7 +245,8 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
         if fit is not None and fit.offset_ns:
             for table, path in result.parts.items():
                 shift_instants(path, table, fit.offset_ns)
-    parts.pop("load_sessions", None)
+    for path in parts.pop("load_sessions", []):
+        path.unlink()  # the merged rows of attribution take their place
     counts = {t: sum(r.rows.get(t, 0) for r in work.results) for t in parts}
     usable = _usable(work)
     derived: dict[str, Any] = dict(output.rows)
@@ -302,16 +301,20 @@ def _run_input(work: _Work, parts: dict[str, list[Path]], facts: dict[str, Any])
 
 
 def _write_derived(table: str, rows: Any, run_id: str, path: Path) -> int:
-    if isinstance(rows, pl.DataFrame):
-        rows = rows.to_arrow()
-    if not len(rows):
-        return 0
-    if isinstance(rows, list) and "run_id" not in rows[0]:
-        rows = [{**r, "run_id": run_id} for r in rows]
-    built: pa.Table = conform(table, rows, {})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(built, path, compression="zstd", compression_level=1)
-    return built.num_rows
+    """Write derived rows: dicts, a DataFrame, or an iterator of DataFrames (bounded memory)."""
+    if callable(rows):
+        rows = rows()
+    if isinstance(rows, list):
+        pieces: Iterable[Any] = [[{"run_id": run_id, **r} for r in rows]]
+    else:
+        pieces = [rows] if isinstance(rows, pl.DataFrame) else rows
+    writer = reading.PartWriter(table, path)
+    for piece in pieces:
+        built = piece.to_arrow() if isinstance(piece, pl.DataFrame) else piece
+        if len(built):
+            writer.add(conform(table, built, {}))
+    writer.close()
+    return writer.rows
 
 
 def _usable(work: _Work) -> bool:
@@ -350,7 +353,6 @@ def _run_row(
         "model": facts.get("model"),
         "hardware": facts.get("hardware"),
         "gpu_count": int(gpu_count) if gpu_count is not None and gpu_count > 0 else None,
-        "engine_ranks": facts.get("engine_ranks"),
         "price_per_gpu_hour": float(price) if price is not None and math.isfinite(price) else None,
         "planned_requests": int(own) if own is not None else total,
         "profiled": profiled if isinstance(profiled, bool) else None,

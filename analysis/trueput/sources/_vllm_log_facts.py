@@ -91,7 +91,7 @@ INTERESTING: Final = (
     r".{1,30} KV cache size: |Maximum concurrency for |# [A-Z]+ blocks: |Overriding num_gpu_blocks|"
     r"Chunked prefill is enabled|init engine \(|Graph capturing finished|Starting vLLM |"
     r"\[shutdown\]|Shutting down|Gracefully stopping|Received SIG|Caught SIG|Received signal|"
-    r"Application startup complete|(?:[A-Za-z_.]+\.)?EngineDeadError|EngineCore |"
+    r"Application startup complete|(?:[A-Za-z_.]+\.)?EngineDeadError|EngineCore (?:encountered|hit)|"
     r"Engine core proc |Dumping input data|[^A-Za-z0-9]{0,80}version +v?[0-9])"
 )
 REST: Final = (

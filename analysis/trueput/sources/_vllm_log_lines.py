@@ -77,15 +77,13 @@ class LineReader:
             frame = frame[1:]
         unwrapped = wrapped.unwrap(frame, self._unfinished, self.problems)
         frame = unwrapped.frame
-        is_prefixed = frame.select(TEXT.str.contains(PREFIX)).to_series()
-        is_access = frame.select(TEXT.str.contains(ACCESS)).to_series()
-        rest = frame.filter(~(is_prefixed | is_access))
-        prefixed, access = frame.filter(is_prefixed), frame.filter(is_access)
+        prefixed, rest = split_off(frame, TEXT.str.contains(PREFIX))
+        access, rest = split_off(rest, TEXT.str.contains(ACCESS))
         loose = _without_lead(rest)
         if not loose.is_empty():
-            again = loose.select(TEXT.str.contains(PREFIX)).to_series()
-            prefixed = pl.concat([prefixed, loose.filter(again)]).sort("line")
-            access = pl.concat([access, loose.filter(~again)]).sort("line")
+            again, others = split_off(loose, TEXT.str.contains(PREFIX))
+            prefixed = pl.concat([prefixed, again]).sort("line")
+            access = pl.concat([access, others]).sort("line")
             rest = rest.join(loose, on="line", how="anti", maintain_order="left")
         self._settle_clock(unwrapped, prefixed)
         messages = self._messages(prefixed, unwrapped.structured)
@@ -212,7 +210,11 @@ def _without_lead(rest: pl.DataFrame) -> pl.DataFrame:
 
 def split_off(frame: pl.DataFrame, wanted: pl.Expr) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the rows for which `wanted` holds, and the others."""
-    mask = frame.select(wanted).to_series()
+    if frame.is_empty():
+        return frame, frame
+    mask = frame.select(wanted.fill_null(value=False)).to_series()
+    if not mask.any():
+        return frame.clear(), frame
     return frame.filter(mask), frame.filter(~mask)
 
 

@@ -17,12 +17,16 @@ from trueput.sources._vllm_log_lines import split_off
 from trueput.sources._vllm_log_problems import Problems
 
 MESSAGE: Final = pl.col("message")
-STARTS: Final = (
-    r"^(?:(?:Received|Added|Finished|Aborted) request|Request [^ ]+ |Generated response |"
-    r"Sequence group )"
-)
-LIFE: Final = r"^(?:(?:Added|Finished|Aborted) request|Aborted request\(s\)) [^ ]+\.$"
-RECEIVED: Final = r"^Received request [^ ]+: params: [^ ]"
+STARTS: Final = {
+    # the first 8 bytes of the message: the event, where the line is `<Word> request <ids>.`
+    b"Received": None,
+    b"Added re": "added",
+    b"Finished": "finished",
+    b"Aborted ": "aborted",
+    b"Request ": None,
+    b"Generate": None,
+    b"Sequence": None,
+}
 RECEIVED_ID: Final = re.compile(r"Received request (\S+): (?=prompt: |params: |prompt_)")
 DETAILS: Final = re.compile(r"Request (\S+) details: prompt: ")
 QUOTED: Final = re.compile(r"'(?:[^'\\]++|\\.)*+'|\"(?:[^\"\\]++|\\.)*+\"", re.DOTALL)
@@ -73,38 +77,44 @@ class Requests:
 
     def take(self, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the rows of `request_events` of one block and the remaining messages."""
-        found, rest = split_off(messages, MESSAGE.str.contains(STARTS))
+        first = MESSAGE.cast(pl.Binary).bin.slice(0, 8)
+        starts = list(STARTS)
+        found, rest = split_off(messages.with_columns(first=first), pl.col("first").is_in(starts))
         if found.is_empty():
-            return pl.DataFrame(schema=SCHEMA), rest
-        life, found = split_off(found, MESSAGE.str.contains(LIFE))
-        plain, found = split_off(found, MESSAGE.str.contains(RECEIVED) & _limit_is_first())
+            return pl.DataFrame(schema=SCHEMA), messages
+        life, found = split_off(found, pl.col("first").is_in(starts[1:4]))
+        received, found = split_off(found, MESSAGE.str.starts_with("Received request "))
+        plain, quoted = split_off(received, _is_plain())
         delta = MESSAGE.str.contains(r"^Generated response [^ ]+ \(streaming delta\): ")
-        others = self._others(found.filter(~delta))
-        received = pl.concat([_received(plain), others.filter(pl.col("event") == "received")])
+        others = self._others(pl.concat([quoted, found.filter(~delta)]))
+        limits = [_received(plain), others.filter(pl.col("event") == "received")]
+        received = pl.concat(limits, how="diagonal") if limits[1].height else limits[0]
         received = self._with_prompt_tokens(received.sort("line"))
-        others = others.filter(~(pl.col("event") == "received"))
-        rows = pl.concat([received, self._life(life, received), others], how="diagonal")
-        return rows.sort("line", maintain_order=True), rest
+        rows = [received, self._life(life, received)]
+        others = others.filter(pl.col("event") != "received")
+        rows += [others] if others.height else []
+        rest = pl.concat([rest, found.filter(pl.col("first") == b"Received")]).sort("line")
+        return pl.concat(rows, how="diagonal"), rest.drop("first")
 
     def _life(self, life: pl.DataFrame, received: pl.DataFrame) -> pl.DataFrame:
-        word = MESSAGE.str.head(2).replace_strict(
-            {"Ad": "added", "Fi": "finished", "Ab": "aborted"}, return_dtype=pl.String
-        )
-        printed = MESSAGE.str.splitn(" ", 3).struct.field("field_2").str.strip_suffix(".")
+        word = MESSAGE.str.splitn(" ", 4).struct
+        known = {start: event for start, event in STARTS.items() if event}
         rows = life.select(
             "line",
             "at_ns",
             "process",
-            event=word,
-            engine_request_id=printed,
-            several=MESSAGE.str.contains(",", literal=True),
-            listed=MESSAGE.str.starts_with("Aborted request(s) "),
+            event=pl.col("first").replace_strict(known, return_dtype=pl.String),
+            noun=word.field("field_1"),
+            engine_request_id=word.field("field_2").str.strip_suffix("."),
+            is_whole=word.field("field_3").is_null() & MESSAGE.str.ends_with("."),
         )
-        if rows["several"].any():
-            split = pl.col("engine_request_id").str.split(",")
-            rows = rows.with_columns(split).explode(
-                "engine_request_id", empty_as_null=True, keep_nulls=True
-            )
+        rows, _ = split_off(rows, pl.col("noun").is_in(["request", "request(s)"]))
+        rows, broken = split_off(rows, pl.col("is_whole"))
+        if not broken.is_empty():
+            self.problems.add("VLOG006", broken["line"][0], count=broken.height)
+        if rows["engine_request_id"].str.contains(",", literal=True).any():
+            rows = rows.with_columns(pl.col("engine_request_id").str.split(","))
+            rows = rows.explode("engine_request_id", empty_as_null=True, keep_nulls=True)
         told_at = self._learn(rows, received)
         return rows.select(
             "line",
@@ -143,7 +153,7 @@ class Requests:
             .then(printed.str.replace(CHILD, "$1"))
             .otherwise(printed)
         )
-        one_id_only = ~pl.col("listed") & (pl.col("event") != "added")
+        one_id_only = (pl.col("noun") == "request") & (pl.col("event") != "added")
         unsure = pl.when(one_id_only).then(parent)
         if told_at is None:
             return unsure
@@ -152,7 +162,8 @@ class Requests:
 
     def _others(self, found: pl.DataFrame) -> pl.DataFrame:
         rows: list[dict[str, Any]] = []
-        for line, at_ns, process, message in found.rows():
+        found = found.sort("line").select("line", "at_ns", "process", "message")
+        for line, at_ns, process, message in found.iter_rows():
             row = self._slow(line, message)
             if row is not None:
                 rows.append({"line": line, "at_ns": at_ns, "process": process, **row})
@@ -178,8 +189,6 @@ class Requests:
             return {"event": "preempted", **ids, "detail": mode, "cumulative": number}
         if match := GENERATED.match(message):
             return _generated(match[1], message)
-        if message.startswith(("Added request", "Finished request", "Aborted request")):
-            self.problems.add("VLOG006", line)
         return None
 
     def _received_slowly(self, line: int, message: str) -> dict[str, Any] | None:
@@ -204,30 +213,33 @@ class Requests:
         for line, name in received.select("line", "request_id").iter_rows():
             found = [n for at, n in self._prompt_tokens.get(name, ()) if at < line]
             counts.append(found[-1] if found else None)
-        counted = pl.Series("counted", counts, dtype=pl.Int64)
-        return received.with_columns(pl.col("prompt_tokens").fill_null(counted))
+        counted = pl.Series("prompt_tokens", counts, dtype=pl.Int64)
+        if "prompt_tokens" in received.columns:
+            return received.with_columns(pl.col("prompt_tokens").fill_null(counted))
+        return received.with_columns(counted)
 
 
-def _limit_is_first() -> pl.Expr:
+def _is_plain() -> pl.Expr:
     """Whether no quoted text stands before the limit, or anywhere in a line without a limit."""
     quote = MESSAGE.str.find(r"['\"]").fill_null(1 << 31)
     limit = MESSAGE.str.find("max_tokens=", literal=True).fill_null(1 << 30)
-    return quote > limit
+    return (quote > limit) & MESSAGE.str.contains(r"^Received request [^ ]+: params: [^ ]")
 
 
 def _received(plain: pl.DataFrame) -> pl.DataFrame:
     at = MESSAGE.str.find("max_tokens=", literal=True)
     limit = MESSAGE.cast(pl.Binary).bin.slice(at + 11, 20).cast(pl.String, strict=False)
-    rows = plain.select(
+    return plain.select(
         "line",
         "at_ns",
         event=pl.lit("received"),
         request_id=MESSAGE.str.slice(17).str.splitn(": ", 2).struct.field("field_0"),
         process="process",
-        max_tokens=limit.str.extract(r"^([0-9]{1,18})[,)]", 1).cast(pl.Int64),
+        max_tokens=limit.str.splitn(",", 2)
+        .struct.field("field_0")
+        .str.strip_suffix(")")
+        .cast(pl.Int64, strict=False),
     )
-    missing = [pl.lit(None, dtype=t).alias(n) for n, t in SCHEMA.items() if n not in rows.columns]
-    return rows.with_columns(missing).select(list(SCHEMA))
 
 
 def _token_count(text: str) -> int | None:

@@ -17,9 +17,7 @@ import polars as pl
 
 from trueput.sources._vllm_log_lines import split_off
 from trueput.sources._vllm_log_problems import Problems
-from trueput.sources._vllm_log_steps import engine_name
 
-OWNER: Final = r"^(?:Engine ([0-9]{3,6})|([0-9]+) Engines Aggregated): "
 STATS: Final = (
     r"^(?:(?:Engine [0-9]{3,6}|[0-9]+ Engines Aggregated): )?"
     r"(?:Avg prompt throughput: |Prefix cache hit rate: GPU: |Speculative metrics: |"
@@ -44,7 +42,7 @@ KNOWN: Final = {
     "Preemptions": ("preemptions", "interval"),
     "Corrupted": ("corrupted_requests", "interval"),
     "Prefix cache hit rate": ("prefix_cache_hit_ratio", "gauge"),
-    "Prefix cache hit rate: GPU": ("prefix_cache_hit_ratio", "gauge"),
+    "Prefix cache hit rate GPU": ("prefix_cache_hit_ratio", "gauge"),
     "CPU": ("swap_prefix_cache_hit_ratio", "gauge"),
     "External prefix cache hit rate": ("external_prefix_cache_hit_ratio", "gauge"),
     "MM cache hit rate": ("mm_cache_hit_ratio", "gauge"),
@@ -83,15 +81,16 @@ class Repeats:
 
     def first_only(self, found: pl.DataFrame) -> pl.DataFrame:
         """Return the lines of `found` that were not printed before."""
-        keep = []
-        for at, message in found.select("at_ns", "message").iter_rows():
-            key = (at, message)
-            keep.append(at is None or not message.startswith("Engine ") or key not in self._seen)
-            if at is not None:
-                self._seen[key] = None
-                if len(self._seen) > REMEMBERED:
-                    self._seen.popitem(last=False)
-        return found.filter(pl.Series(keep, dtype=pl.Boolean))
+        owned = found.filter(MESSAGE.str.starts_with("Engine ") & pl.col("at_ns").is_not_null())
+        repeated = []
+        for line, at, message in owned.select("line", "at_ns", "message").iter_rows():
+            if (at, message) in self._seen:
+                repeated.append(line)
+                continue
+            self._seen[at, message] = None
+            if len(self._seen) > REMEMBERED:
+                self._seen.popitem(last=False)
+        return found.filter(~pl.col("line").is_in(repeated)) if repeated else found
 
 
 def take_samples(
@@ -108,54 +107,56 @@ def take_samples(
 
 
 def _parts(found: pl.DataFrame) -> pl.DataFrame:
-    owner = MESSAGE.str.extract_groups(OWNER).struct
-    engine = pl.when(owner.field("2").is_not_null()).then(pl.lit("all"))
+    engine = MESSAGE.str.extract(r"^Engine 0*([0-9]+): ", 1).fill_null("0")
+    aggregated = MESSAGE.str.contains(r"^[0-9]+ Engines Aggregated: ")
     body = MESSAGE.str.replace(HEADING, "").str.strip_suffix(".")
-    # `MFU: 1.0 TF/s/device 2.0 GB/s/device` has two numbers without a comma.
+    # The only key with a colon in it, and two numbers without a comma between them.
+    body = body.str.replace("Prefix cache hit rate: GPU: ", "Prefix cache hit rate GPU: ", literal=True)
     body = body.str.replace(
         r"^MFU: (\S+) TF/s/device (\S+) GB/s/device",
         "mfu tflops per s per device: $1, mfu gb per s per device: $2",
     )
-    return (
-        found.select(
-            "line",
-            "at_ns",
-            engine=engine.otherwise(engine_name(owner.field("1").fill_null("0"))),
-            transfer=MESSAGE.str.contains("KV Transfer metrics: ", literal=True),
-            swap=MESSAGE.str.contains("GPU KV cache usage", literal=True),
-            part=body.str.split(", "),
-        )
-        .explode("part", empty_as_null=True, keep_nulls=True)
-        .with_columns(part=pl.col("part").str.strip_chars())
-    )
+    transfer = MESSAGE.str.contains("KV Transfer metrics: ", literal=True)
+    return found.select(
+        "line",
+        "at_ns",
+        engine=pl.when(aggregated).then(pl.lit("all")).otherwise(engine),
+        transfer=transfer,
+        swap=MESSAGE.str.contains("GPU KV cache usage", literal=True),
+        part=pl.when(transfer).then(body.str.replace_all("=", ": ")).otherwise(body).str.split(", "),
+    ).explode("part", empty_as_null=True, keep_nulls=True)
 
 
 def _named(parts: pl.DataFrame) -> pl.DataFrame:
-    split = pl.col("part").str.extract_groups(r"^(?:(.*)(?:: |=))?([^=:]*)$").struct
-    value = pl.col("printed").str.extract_groups(r"^(-?[0-9][0-9,]*(?:\.[0-9]+)?)(%?) ?(.*)$").struct
-    rows = parts.with_columns(own_key=split.field("1"), printed=split.field("2"))
-    rows = rows.with_columns(
-        key=pl.col("own_key").forward_fill().over("line"),
-        position=pl.int_range(pl.len()).over("line", pl.col("own_key").is_not_null().cum_sum()),
-        number=value.field("1").str.replace_all(",", "").cast(pl.Float64, strict=False),
-        percent=value.field("2") == "%",
-        words=value.field("3"),
+    pair = pl.col("part").str.strip_chars().str.splitn(": ", 2).struct
+    has_key = pair.field("field_1").is_not_null()
+    begins = pl.col("line") != pl.col("line").shift(1)
+    printed = pl.col("printed").str.splitn(" ", 2).struct
+    number = printed.field("field_0").str
+    place = pl.int_range(pl.len(), dtype=pl.Int64)
+    rows = parts.with_columns(
+        own_key=has_key,
+        key=pl.when(has_key).then(pair.field("field_0")).when(begins).then(pl.lit("")),
+        printed=pl.when(has_key).then(pair.field("field_1")).otherwise(pair.field("field_0")),
+        place=place,
+        key_place=pl.when(has_key | begins).then(place),
     )
-    names = rows.select("key", "words", "own_key", "swap", "transfer").unique()
-    named = [
-        _metric(key, words, own_key, swap, transfer)
-        for key, words, own_key, swap, transfer in names.iter_rows()
-    ]
-    found = pl.DataFrame(named, schema={"metric": pl.String, "kind": pl.String}, orient="row")
+    rows = rows.with_columns(
+        pl.col("key").forward_fill(),
+        position=pl.col("place") - pl.col("key_place").forward_fill(),
+        number=number.replace_all(",", "", literal=True)
+        .str.strip_suffix("%")
+        .cast(pl.Float64, strict=False),
+        percent=number.ends_with("%"),
+        words=printed.field("field_1").fill_null(""),
+    )
     rows = rows.join(
-        names.hstack(found),
-        on=names.columns,
-        how="left",
+        _names(rows), on=["key", "words", "own_key", "swap", "transfer"], how="left",
         maintain_order="left",
-        nulls_equal=True,
     )
     listed = pl.col("metric") == "log:per_position_acceptance_ratio"
     position = pl.format("position={}", pl.col("position"))
+    value = pl.when(pl.col("percent")).then(pl.col("number") / 100).otherwise("number")
     return rows.select(
         "line",
         "at_ns",
@@ -163,16 +164,21 @@ def _named(parts: pl.DataFrame) -> pl.DataFrame:
         "metric",
         labels=pl.when(listed).then(position).otherwise(pl.lit("")),
         kind="kind",
-        value=pl.when(pl.col("percent")).then(pl.col("number") / 100).otherwise("number"),
+        value=pl.when(value.is_finite() & (pl.col("metric") != "log:")).then(value),
     )
 
 
-def _metric(
-    key: str | None, words: str | None, own_key: str | None, swap: bool, transfer: bool
-) -> tuple[str, str]:
-    if key is None:
-        return "log:unnamed", "interval"
-    named_by_words = own_key is None or key in GAUGES
+def _names(rows: pl.DataFrame) -> pl.DataFrame:
+    names = rows.select("key", "words", "own_key", "swap", "transfer").unique()
+    named = [_metric(*row) for row in names.iter_rows()]
+    found = pl.DataFrame(named, schema={"metric": pl.String, "kind": pl.String}, orient="row")
+    return names.hstack(found)
+
+
+def _metric(key: str, words: str, own_key: bool, swap: bool, transfer: bool) -> tuple[str, str]:
+    if not key:
+        return "log:", "interval"
+    named_by_words = not own_key or key in GAUGES
     is_swap = swap and key == "CPU KV cache usage"
-    name, kind = metric_of(key, (words or "") if named_by_words else "", is_swap)
+    name, kind = metric_of(key, words if named_by_words else "", is_swap)
     return (name.replace("log:", "log:kv_transfer_", 1) if transfer else name), kind

@@ -135,8 +135,8 @@ class _Reading:
             return
         times = lines.messages.select("line", "at_ns")
         steps, messages = take_steps(lines.messages, self.problems)
-        samples, messages = take_samples(messages, self.repeats, self.problems)
         events, messages = self.requests.take(messages)
+        samples, messages = take_samples(messages, self.repeats, self.problems)
         json_access, messages = requests.take_json_access(messages)
         access = pl.concat([lines.access, json_access]).sort("line")
         events = pl.concat([events, requests.responses(access)], how="diagonal")

@@ -19,14 +19,14 @@ SELECT
   bool_or(event = 'aborted') AS was_aborted,
   bool_or(event = 'failed') AS was_failed,
   bool_or(event = 'finished' OR (event = 'span' AND coalesce(status, 'finished') = 'finished')) AS was_finished,
-  sum(CASE WHEN event = 'preempted' THEN 1 END) AS preempted_events,
+  CAST(sum(CASE WHEN event = 'preempted' THEN 1 END) AS BIGINT) AS preempted_events,
   max(asked_output_tokens) AS asked_output_tokens,
   max(prompt_tokens) AS prompt_tokens,
   max(cached_prompt_tokens) AS cached_prompt_tokens,
-  sum(output_tokens) AS output_tokens,
+  CAST(sum(output_tokens) AS BIGINT) AS output_tokens,
   max(queue_ns) AS queue_ns, max(prefill_ns) AS prefill_ns, max(decode_ns) AS decode_ns,
   min(ttft_ns) AS ttft_ns, max(e2e_ns) AS e2e_ns, max(kv_transfer_ns) AS kv_transfer_ns,
-  sum(preemptions) AS preemptions,
+  CAST(sum(preemptions) AS BIGINT) AS preemptions,
   max(finish_reason) FILTER (event IN ('finished', 'span')) AS finish_reason
 FROM stg_engine_facts
 GROUP BY run_id, request_id

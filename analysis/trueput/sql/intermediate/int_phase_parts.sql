@@ -5,9 +5,9 @@
 WITH known AS (
   SELECT
     q.run_id, q.session, q.request_id, q.is_load, q.ruling, q.e2e_ns, q.e2e_basis, q.phase_basis,
-    greatest(0, q.queue_ns) AS queue_ns,
-    greatest(0, q.prefill_ns) AS engine_prefill_ns,
-    greatest(0, q.decode_ns) AS engine_decode_ns,
+    not_negative(q.queue_ns) AS queue_ns,
+    not_negative(q.prefill_ns) AS engine_prefill_ns,
+    not_negative(q.decode_ns) AS engine_decode_ns,
     q.kv_transfer_ns,
     CASE WHEN v.run_id IS NOT NULL AND v.requeue_ns IS NOT NULL THEN v.basis
       WHEN x.preemptions = 0 THEN 'reported' ELSE 'unknown' END AS recompute_basis,
@@ -20,10 +20,10 @@ WITH known AS (
   LEFT JOIN int_preemptions AS x ON x.run_id = q.run_id
 ), capped AS (
   SELECT *,
-    least(requeue_before, coalesce(engine_prefill_ns, 0)) AS rb,
-    least(recompute_before, greatest(0, coalesce(engine_prefill_ns, 0) - requeue_before)) AS cb,
-    least(requeue_after, coalesce(engine_decode_ns, 0)) AS ra,
-    least(recompute_after, greatest(0, coalesce(engine_decode_ns, 0) - requeue_after)) AS ca
+    part_within(requeue_before, coalesce(engine_prefill_ns, 0)) AS rb,
+    part_within(recompute_before, coalesce(engine_prefill_ns, 0) - requeue_before) AS cb,
+    part_within(requeue_after, coalesce(engine_decode_ns, 0)) AS ra,
+    part_within(recompute_after, coalesce(engine_decode_ns, 0) - requeue_after) AS ca
   FROM known
 )
 SELECT

@@ -11,7 +11,7 @@ SELECT
   max(ended_at_ns) AS ended_at_ns,
   max(prompt_tokens) AS prompt_tokens,
   max(cached_prompt_tokens) AS cached_prompt_tokens,
-  sum(output_tokens) AS output_tokens,
+  CAST(sum(output_tokens) AS BIGINT) AS output_tokens,
   max(asked_output_tokens) AS asked_output_tokens,
   bool_or(ignore_eos) AS ignore_eos,
   -- the worst of what several records say

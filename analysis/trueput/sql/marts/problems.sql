@@ -9,7 +9,8 @@ SELECT run_id, NULL::VARCHAR AS source_id, NULL::BIGINT AS line, 'SUM001' AS cod
 FROM request_phases WHERE excess_ns > 0
 GROUP BY run_id
 UNION ALL BY NAME
-SELECT run_id, NULL, NULL, 'SUM002', 'warning',
-  concat('printed step times exceed the window by ', max(excess_ns) // 1000000, ' ms; the largest work was cut'), 1
+SELECT run_id, NULL::VARCHAR AS source_id, NULL::BIGINT AS line, 'SUM002' AS code, 'warning' AS severity,
+  concat('printed step times exceed the window by ', max(excess_ns) // 1000000, ' ms; the largest work was cut') AS text,
+  1 AS occurrences
 FROM int_engine_work WHERE excess_ns > 0
 GROUP BY run_id

@@ -4,19 +4,19 @@
 -- cut first: decode, then prefill, recompute, requeue, queue, transfer; `problems` has a row for it.
 -- Null rule: a phase that was not observed is NULL and its basis `unknown`.
 WITH transfer AS (
-  SELECT *, least(kv_transfer_ns, e2e_ns) AS kv,
+  SELECT *, part_within(kv_transfer_ns, coalesce(e2e_ns, kv_transfer_ns)) AS kv,
     coalesce(e2e_ns, 9223372036854775807) - coalesce(kv_transfer_ns, 0) AS left_kv
   FROM int_phase_parts
 ), queue AS (
-  SELECT *, least(queue_ns, greatest(0, left_kv)) AS q, left_kv - coalesce(queue_ns, 0) AS left_q FROM transfer
+  SELECT *, part_within(queue_ns, left_kv) AS q, left_kv - coalesce(queue_ns, 0) AS left_q FROM transfer
 ), requeue AS (
-  SELECT *, least(requeue_ns, greatest(0, left_q)) AS rq, left_q - coalesce(requeue_ns, 0) AS left_rq FROM queue
+  SELECT *, part_within(requeue_ns, left_q) AS rq, left_q - coalesce(requeue_ns, 0) AS left_rq FROM queue
 ), recompute AS (
-  SELECT *, least(recompute_ns, greatest(0, left_rq)) AS rc, left_rq - coalesce(recompute_ns, 0) AS left_rc FROM requeue
+  SELECT *, part_within(recompute_ns, left_rq) AS rc, left_rq - coalesce(recompute_ns, 0) AS left_rc FROM requeue
 ), prefill AS (
-  SELECT *, least(prefill_ns, greatest(0, left_rc)) AS pf, left_rc - coalesce(prefill_ns, 0) AS left_pf FROM recompute
+  SELECT *, part_within(prefill_ns, left_rc) AS pf, left_rc - coalesce(prefill_ns, 0) AS left_pf FROM recompute
 ), decode AS (
-  SELECT *, least(decode_ns, greatest(0, left_pf)) AS dc, left_pf - coalesce(decode_ns, 0) AS left_dc FROM prefill
+  SELECT *, part_within(decode_ns, left_pf) AS dc, left_pf - coalesce(decode_ns, 0) AS left_dc FROM prefill
 ), parts AS (
   SELECT *,
     q IS NOT NULL AND pf IS NOT NULL AND dc IS NOT NULL AS is_whole,

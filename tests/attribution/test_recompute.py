@@ -1,0 +1,118 @@
+"""Recomputed tokens of a run: what the lines show, what is conserved, and what only bounds it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trueput.attribution.recompute import (
+    ReplayTokens,
+    excess_tokens,
+    recompute_totals,
+    recomputed_by_step,
+)
+from trueput.attribution.records import Ints, Steps, Stream, Totals
+
+UNSCRAPED = Totals(None, None, None, None, 0)
+
+
+def lines(*rows: tuple[int, int, int, int]) -> Steps:
+    """Steps from (context requests, context tokens, generation requests, generation tokens)."""
+    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    n = len(table)
+    return Steps(
+        "000", 0, np.arange(n), np.full(n, 10**18), np.full(n, 10**7),
+        *(table[:, i] for i in range(4)), np.full(n, np.nan),
+    )  # fmt: skip
+
+
+def zeros(steps: Steps) -> Ints:
+    """Nothing assigned to victims."""
+    return np.zeros(len(steps.step_ix), dtype=np.int64)
+
+
+# prefill of 10, a decode step, a resume that computes 11 tokens again and makes one new
+RESUMED = lines((1, 10, 0, 0), (0, 0, 1, 1), (0, 0, 1, 12), (0, 0, 1, 1))
+COUNTED = Totals(prompt_tokens_computed=10, generation_tokens=4, first_tokens=1, preemptions=1,
+                 aborted=0)  # fmt: skip
+
+
+def test_excess_is_recompute_and_drafts_are_not() -> None:
+    assert excess_tokens(RESUMED, 0).tolist() == [0, 0, 11, 0]
+    drafting = lines((0, 0, 4, 12), (0, 0, 4, 13))
+    assert excess_tokens(drafting, 2).tolist() == [0, 1]
+
+
+def test_conservation_is_exact_without_aborts() -> None:
+    found = recompute_totals([RESUMED], [], COUNTED, 0, None)
+    assert (found.tokens, found.low, found.high) == (11, 11, 11)
+    assert (found.scheduled, found.method, found.basis) == (24, "conservation", "inferred")
+
+
+def test_aborts_leave_a_range_between_what_shows_and_what_is_conserved() -> None:
+    # the aborted request's prompt of 10 was computed and reported to nobody
+    more = lines((1, 10, 0, 0), (1, 10, 1, 1), (0, 0, 1, 12), (0, 0, 1, 1))
+    aborted = dataclasses.replace(COUNTED, aborted=1)
+    found = recompute_totals([more], [], aborted, 0, None)
+    assert (found.tokens, found.low, found.high, found.basis) == (None, 11, 21, "bounded")
+
+
+def test_a_faithful_replay_narrows_that_range() -> None:
+    more = lines((1, 10, 0, 0), (1, 10, 1, 1), (0, 0, 1, 12), (0, 0, 1, 1))
+    aborted = dataclasses.replace(COUNTED, aborted=1)
+    found = recompute_totals([more], [], aborted, 0, ReplayTokens(11, 11, 13))
+    assert (found.tokens, found.low, found.high, found.method) == (11, 11, 13, "replay")
+    # but not beyond what conservation allows
+    beyond = recompute_totals([more], [], aborted, 0, ReplayTokens(30, 30, 30))
+    assert (beyond.tokens, beyond.low, beyond.high) == (None, 11, 21)
+
+
+def test_no_counted_preemption_is_no_recompute_even_with_aborts() -> None:
+    calm = Totals(10, 4, 1, 0, aborted=3)
+    found = recompute_totals([lines((1, 20, 0, 0))], [], calm, 0, None)
+    assert (found.tokens, found.low, found.high, found.basis) == (0, 0, 0, "reported")
+
+
+def test_lost_lines_leave_no_upper_limit() -> None:
+    torn = dataclasses.replace(RESUMED, step_ix=np.array([0, 1, 2, 5]))
+    found = recompute_totals([torn], [], COUNTED, 0, None)
+    assert (found.tokens, found.low, found.high, found.method) == (None, 11, None, "shape")
+
+
+def test_requests_stand_in_for_counters() -> None:
+    stream = Stream("a", 10, 0, 4, 4, None, None, None, None, None, None, None, None, None,
+                    aborted=False)  # fmt: skip
+    found = recompute_totals([RESUMED], [stream], UNSCRAPED, 0, None)
+    assert (found.tokens, found.method) == (11, "conservation_requests")
+
+
+def test_without_anything_it_is_unknown() -> None:
+    found = recompute_totals([], [], UNSCRAPED, 0, None)
+    assert (found.tokens, found.high, found.basis) == (None, None, "unknown")
+
+
+rows = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 900), st.integers(0, 40), st.integers(0, 900)),
+    max_size=30,
+)
+
+
+@given(rows, st.integers(0, 3))
+def test_a_step_never_recomputes_more_than_it_scheduled(
+    table: list[tuple[int, int, int, int]], spec: int
+) -> None:
+    steps = lines(*table)
+    made = recomputed_by_step(steps, spec, zeros(steps) + 700)
+    assert (made >= 0).all()
+    assert (made <= steps.context_tokens + steps.generation_tokens).all()
+
+
+@given(rows)
+def test_without_excess_and_victims_nothing_is_recompute(
+    table: list[tuple[int, int, int, int]],
+) -> None:
+    steps = lines(*((cr, ct, gr, min(gt, gr)) for cr, ct, gr, gt in table))
+    assert recomputed_by_step(steps, 0, zeros(steps)).sum() == 0

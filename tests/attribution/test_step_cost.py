@@ -1,0 +1,126 @@
+"""The step cost model: exact division of time, robustness, honesty about poor fits."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trueput.attribution.step_cost import (
+    MAX_FIT_STEPS,
+    StepCost,
+    StepWork,
+    fit_step_cost,
+    split_steps,
+)
+
+WORKS = ("prefill", "decode", "recompute")
+
+
+def made_up(n: int, seed: int = 0) -> StepWork:
+    """Steps that cost 5 ms + 0.3 ms a token + 0.5 ms a sequence + 1 us a KV token."""
+    rng = np.random.default_rng(seed)
+    prefill = np.where(rng.random(n) < 0.2, rng.integers(1, 500, n), 0)
+    again = np.where(rng.random(n) < 0.1, rng.integers(1, 300, n), 0)
+    decode = rng.integers(0, 30, n)
+    kv = rng.integers(0, 3000, n).astype(np.float64)
+    elapsed = 5e6 + 3e5 * (prefill + again) + 5e5 * decode + 1e3 * kv + rng.normal(0, 2e5, n)
+    return StepWork(elapsed.astype(np.int64), prefill, again, decode, kv)
+
+
+def test_the_coefficients_come_out_again() -> None:
+    cost = fit_step_cost(made_up(3000))
+    assert cost.usable
+    assert cost.trimmed_r2 > 0.99
+    assert abs(cost.constant_ns - 5e6) < 1e5
+    assert abs(cost.prefill_token_ns - 3e5) < 3e3
+    assert abs(cost.decode_sequence_ns - 5e5) < 5e3
+    assert abs(cost.kv_token_ns - 1e3) < 50
+
+
+def test_a_stall_of_25_seconds_changes_nothing_much() -> None:
+    work = made_up(2000)
+    elapsed = work.elapsed_ns.copy()
+    elapsed[777] += 25 * 10**9
+    calm, stalled = (
+        fit_step_cost(work),
+        fit_step_cost(dataclasses.replace(work, elapsed_ns=elapsed)),
+    )
+    assert stalled.usable
+    assert abs(stalled.prefill_token_ns / calm.prefill_token_ns - 1) < 0.01
+    assert abs(stalled.constant_ns / calm.constant_ns - 1) < 0.02
+
+
+def test_the_fit_is_the_same_on_every_call() -> None:
+    assert fit_step_cost(made_up(500)) == fit_step_cost(made_up(500))
+
+
+def test_time_that_follows_nothing_falls_back_to_token_share() -> None:
+    work = made_up(1000)
+    noise = np.random.default_rng(5).integers(10**6, 10**8, 1000)
+    cost = fit_step_cost(dataclasses.replace(work, elapsed_ns=noise))
+    assert cost.method == "token_share"
+    parts = split_steps(cost, work)
+    tokens = work.prefill_tokens + work.decode_sequences + work.recomputed_tokens
+    share = work.elapsed_ns * work.recomputed_tokens / np.maximum(tokens, 1)
+    assert np.abs(parts.recompute_ns - share).max() <= 1
+
+
+def test_too_few_steps_are_not_fitted() -> None:
+    assert fit_step_cost(made_up(10)).method == "token_share"
+
+
+def test_a_long_run_is_fitted_on_a_sample() -> None:
+    cost = fit_step_cost(made_up(MAX_FIT_STEPS + 1))
+    assert cost.n <= MAX_FIT_STEPS
+    assert abs(cost.prefill_token_ns - 3e5) < 3e3
+
+
+def test_the_constant_is_decodes_in_decode_only_steps_and_shared_in_mixed_ones() -> None:
+    cost = StepCost(8e6, 1e5, 1e6, 0.0, 100, 1.0, "robust_nnls")
+    ints = lambda *values: np.array(values, dtype=np.int64)  # noqa: E731
+    work = StepWork(ints(10_000_000, 20_000_000), ints(0, 60), ints(0, 20), ints(2, 4), np.zeros(2))
+    parts = split_steps(cost, work)
+    assert parts.decode_ns.tolist() == [10_000_000, 6_666_667]
+    # 6, 4 and 2 ms of 12 variable ones, and 8 ms of constant in the same proportion
+    assert parts.prefill_ns.tolist() == [0, 10_000_000]
+    assert parts.recompute_ns.tolist()[0] == 0
+    assert abs(parts.recompute_ns.tolist()[1] - 3_333_333) <= 1
+    # the constant to the others, and all of it to recompute
+    assert parts.recompute_low_ns.tolist() == [0, 2_000_000]
+    assert parts.recompute_high_ns.tolist() == [0, 10_000_000]
+    assert parts.decode_low_ns.tolist() == [10_000_000, 4_000_000]
+
+
+counts = st.integers(0, 3000)
+rows = st.lists(
+    st.tuples(st.integers(0, 10**11), counts, counts, counts, st.floats(0, 1e6)),
+    min_size=1,
+    max_size=40,
+)
+coefficients = st.tuples(*[st.floats(0, 1e7, allow_subnormal=False)] * 4)
+
+
+@given(rows, coefficients, st.sampled_from(["robust_nnls", "token_share"]))
+def test_parts_sum_exactly_and_lie_between_their_bounds(
+    table: list[tuple[int, int, int, int, float]],
+    model: tuple[float, ...],
+    method: str,
+) -> None:
+    columns = list(zip(*table, strict=True))
+    ints = [np.array(column, dtype=np.int64) for column in columns[:4]]
+    work = StepWork(*ints, np.array(columns[4], dtype=np.float64))
+    parts = split_steps(StepCost(*model, 100, 1.0, method), work)
+    total = parts.prefill_ns + parts.decode_ns + parts.recompute_ns
+    assert total.dtype == np.int64
+    assert (total == work.elapsed_ns).all()
+    for name in WORKS:
+        value = getattr(parts, f"{name}_ns")
+        assert (value >= 0).all()
+        assert (getattr(parts, f"{name}_low_ns") <= value).all()
+        assert (value <= getattr(parts, f"{name}_high_ns")).all()
+        assert (getattr(parts, f"{name}_high_ns") <= work.elapsed_ns).all()
+    assert (parts.recompute_ns[work.recomputed_tokens == 0] == 0).all()
+    assert (parts.prefill_ns[work.prefill_tokens == 0] == 0).all()
