@@ -1,1 +1,66 @@
-"""trueput: trace analysis and regression gate for LLM serving."""
+"""trueput: trace analysis and regression gate for LLM serving.
+
+The verbs of the command line are functions of the same names here:
+
+    import trueput
+    trueput.ingest(["runs/friday"])
+    trueput.sql("FROM goodput").dicts()
+
+They are loaded when first used, so that `import trueput` loads no data library.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trueput.errors import ExitCode, TrueputError
+    from trueput.verbs.compare import compare
+    from trueput.verbs.demo import demo
+    from trueput.verbs.doctor import doctor
+    from trueput.verbs.explain import explain
+    from trueput.verbs.gate import gate
+    from trueput.verbs.ingest import ingest
+    from trueput.verbs.noise import noise
+    from trueput.verbs.opening import Reading
+    from trueput.verbs.runs import runs
+    from trueput.verbs.show import show
+    from trueput.verbs.sources import sources
+    from trueput.verbs.sql import db, sql, tables
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "ExitCode": "errors",
+    "Reading": "verbs.opening",
+    "TrueputError": "errors",
+    "compare": "verbs.compare",
+    "db": "verbs.sql",
+    "demo": "verbs.demo",
+    "doctor": "verbs.doctor",
+    "explain": "verbs.explain",
+    "gate": "verbs.gate",
+    "ingest": "verbs.ingest",
+    "noise": "verbs.noise",
+    "runs": "verbs.runs",
+    "show": "verbs.show",
+    "sources": "verbs.sources",
+    "sql": "verbs.sql",
+    "tables": "verbs.sql",
+}
+
+__all__ = [
+    "ExitCode", "Reading", "TrueputError", "compare", "db", "demo", "doctor", "explain", "gate",
+    "ingest", "noise", "runs", "show", "sources", "sql", "tables",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'trueput' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"trueput.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

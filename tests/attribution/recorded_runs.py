@@ -121,15 +121,24 @@ def _read_steps(lines: list[str], year: int) -> list[Steps]:
                     float(match[9]) / 100 if match[9] else float("nan"),
                 )
             )
-    return [
-        Steps(
-            engine,
-            0,
-            *(np.array([row[i] for row in table], dtype=np.int64) for i in range(7)),
-            np.array([row[7] for row in table], dtype=np.float64),
-        )
-        for engine, table in sorted(rows.items())
-    ]
+    return [_steps(engine, table) for engine, table in sorted(rows.items())]
+
+
+def _steps(engine: str, table: list[tuple[float, ...]]) -> Steps:
+    columns = list(zip(*table, strict=True))
+    index, logged, elapsed, *counts = (np.array(x, dtype=np.int64) for x in columns[:7])
+    return Steps(
+        engine=engine,
+        incarnation=0,
+        step_ix=index,
+        logged_at_ns=logged,
+        elapsed_ns=elapsed,
+        context_requests=counts[0],
+        context_tokens=counts[1],
+        generation_requests=counts[2],
+        generation_tokens=counts[3],
+        kv_used_ratio=np.array(columns[7], dtype=np.float64),
+    )
 
 
 def _read_limits(lines: list[str]) -> EngineLimits:

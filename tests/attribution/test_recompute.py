@@ -24,9 +24,17 @@ def lines(*rows: tuple[int, int, int, int]) -> Steps:
     table = np.array(rows, dtype=np.int64).reshape(-1, 4)
     n = len(table)
     return Steps(
-        "000", 0, np.arange(n), np.full(n, 10**18), np.full(n, 10**7),
-        *(table[:, i] for i in range(4)), np.full(n, np.nan),
-    )  # fmt: skip
+        engine="000",
+        incarnation=0,
+        step_ix=np.arange(n, dtype=np.int64),
+        logged_at_ns=np.full(n, 10**18, dtype=np.int64),
+        elapsed_ns=np.full(n, 10**7, dtype=np.int64),
+        context_requests=table[:, 0],
+        context_tokens=table[:, 1],
+        generation_requests=table[:, 2],
+        generation_tokens=table[:, 3],
+        kv_used_ratio=np.full(n, np.nan),
+    )
 
 
 def zeros(steps: Steps) -> Ints:
@@ -80,6 +88,17 @@ def test_lost_lines_leave_no_upper_limit() -> None:
     torn = dataclasses.replace(RESUMED, step_ix=np.array([0, 1, 2, 5]))
     found = recompute_totals([torn], [], COUNTED, 0, None)
     assert (found.tokens, found.low, found.high, found.method) == (None, 11, None, "shape")
+
+
+def test_a_log_that_begins_late_conserves_nothing() -> None:
+    late = dataclasses.replace(RESUMED, step_ix=np.arange(7, 11))
+    found = recompute_totals([late], [], COUNTED, 0, None)
+    assert (found.tokens, found.low, found.high, found.method) == (None, 11, None, "shape")
+
+
+def test_a_replay_that_contradicts_conservation_leaves_a_range() -> None:
+    found = recompute_totals([RESUMED], [], COUNTED, 0, ReplayTokens(14, 14, 14))
+    assert (found.tokens, found.low, found.high, found.basis) == (None, 11, 14, "bounded")
 
 
 def test_requests_stand_in_for_counters() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trueput.attribution.records import Ints
 from trueput.attribution.step_cost import (
     MAX_FIT_STEPS,
     StepCost,
@@ -44,10 +45,8 @@ def test_a_stall_of_25_seconds_changes_nothing_much() -> None:
     work = made_up(2000)
     elapsed = work.elapsed_ns.copy()
     elapsed[777] += 25 * 10**9
-    calm, stalled = (
-        fit_step_cost(work),
-        fit_step_cost(dataclasses.replace(work, elapsed_ns=elapsed)),
-    )
+    calm = fit_step_cost(work)
+    stalled = fit_step_cost(dataclasses.replace(work, elapsed_ns=elapsed))
     assert stalled.usable
     assert abs(stalled.prefill_token_ns / calm.prefill_token_ns - 1) < 0.01
     assert abs(stalled.constant_ns / calm.constant_ns - 1) < 0.02
@@ -80,7 +79,10 @@ def test_a_long_run_is_fitted_on_a_sample() -> None:
 
 def test_the_constant_is_decodes_in_decode_only_steps_and_shared_in_mixed_ones() -> None:
     cost = StepCost(8e6, 1e5, 1e6, 0.0, 100, 1.0, "robust_nnls")
-    ints = lambda *values: np.array(values, dtype=np.int64)  # noqa: E731
+
+    def ints(*values: int) -> Ints:
+        return np.array(values, dtype=np.int64)
+
     work = StepWork(ints(10_000_000, 20_000_000), ints(0, 60), ints(0, 20), ints(2, 4), np.zeros(2))
     parts = split_steps(cost, work)
     assert parts.decode_ns.tolist() == [10_000_000, 6_666_667]
@@ -110,9 +112,10 @@ def test_parts_sum_exactly_and_lie_between_their_bounds(
     method: str,
 ) -> None:
     columns = list(zip(*table, strict=True))
-    ints = [np.array(column, dtype=np.int64) for column in columns[:4]]
-    work = StepWork(*ints, np.array(columns[4], dtype=np.float64))
-    parts = split_steps(StepCost(*model, 100, 1.0, method), work)
+    elapsed, prefill, again, decode = (np.array(x, dtype=np.int64) for x in columns[:4])
+    work = StepWork(elapsed, prefill, again, decode, np.array(columns[4], dtype=np.float64))
+    constant, token, sequence, kv = model
+    parts = split_steps(StepCost(constant, token, sequence, kv, 100, 1.0, method), work)
     total = parts.prefill_ns + parts.decode_ns + parts.recompute_ns
     assert total.dtype == np.int64
     assert (total == work.elapsed_ns).all()

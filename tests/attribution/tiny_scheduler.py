@@ -25,6 +25,7 @@ class Request:
     arrives_ns: int
     prompt: int
     output: int
+    asked: int | None = None  # more than `output` where an end token came first
     computed: int = 0
     produced: int = 0
     high: int = 0
@@ -55,11 +56,15 @@ def blocks(tokens: int, size: int) -> int:
 class Scheduler:
     """Serves requests step by step."""
 
-    def __init__(self, requests: list[Request], limits: EngineLimits) -> None:
-        assert limits.block_size and limits.num_blocks
-        assert limits.max_num_seqs and limits.max_num_batched_tokens
+    def __init__(self, requests: list[Request], limits: EngineLimits, *, ahead: bool) -> None:
+        assert limits.block_size is not None
+        assert limits.num_blocks is not None
+        assert limits.max_num_seqs is not None
+        assert limits.max_num_batched_tokens is not None
         self.size, self.capacity = limits.block_size, limits.num_blocks - 1
         self.seats, self.budget = limits.max_num_seqs, limits.max_num_batched_tokens
+        self.ahead = ahead  # schedules before it knows that an end token came
+        self.ghosts = 0
         self.to_come = sorted(requests, key=lambda request: request.arrives_ns)
         self.waiting: list[Request] = []
         self.running: list[Request] = []
@@ -135,6 +140,7 @@ class Scheduler:
         tokens = sum(n for _, n in given)
         elapsed = 6_000_000 + 300_000 * (tokens - len(decode)) + 400_000 * len(decode)
         self.now += elapsed
+        ghosts, self.ghosts = self.ghosts, 0
         for one, n in given:
             one.recomputed += max(0, min(one.computed + n, one.high) - one.computed)
             one.computed += n
@@ -144,23 +150,36 @@ class Scheduler:
                 one.token_at_ns.append(self.now)
                 if one.produced == one.output:
                     self.running.remove(one)
+                    self.ghosts += self.ahead and one.asked is not None
         self.rows.append(
             (
                 self.now // 10**9 * 10**9, elapsed, len(context), sum(n for _, n in context),
-                len(decode), sum(n for _, n in decode), round(self.held() / self.capacity, 3),
+                len(decode) + ghosts, sum(n for _, n in decode) + ghosts,
+                round(self.held() / self.capacity, 3),
             )
         )  # fmt: skip
         self.now += PAUSE_NS
 
 
-def serve(requests: list[Request], limits: EngineLimits) -> Served:
+def serve(requests: list[Request], limits: EngineLimits, *, ahead: bool = False) -> Served:
     """Serves all requests to their end."""
-    scheduler = Scheduler(requests, limits)
+    scheduler = Scheduler(requests, limits, ahead=ahead)
     while scheduler.to_come or scheduler.waiting or scheduler.running:
         scheduler.step()
     columns = list(zip(*scheduler.rows, strict=True))
-    ints = [np.array(column, dtype=np.int64) for column in columns[:6]]
-    steps = Steps("000", 0, np.arange(len(ints[0])), *ints, np.array(columns[6], dtype=np.float64))
+    logged, elapsed, *counts = (np.array(column, dtype=np.int64) for column in columns[:6])
+    steps = Steps(
+        engine="000",
+        incarnation=0,
+        step_ix=np.arange(len(logged), dtype=np.int64),
+        logged_at_ns=logged,
+        elapsed_ns=elapsed,
+        context_requests=counts[0],
+        context_tokens=counts[1],
+        generation_requests=counts[2],
+        generation_tokens=counts[3],
+        kv_used_ratio=np.array(columns[6], dtype=np.float64),
+    )
     totals = Totals(
         sum(x.prompt for x in requests),
         sum(x.output for x in requests),
@@ -179,7 +198,7 @@ def _stream(one: Request) -> Stream:
         prompt_tokens=one.prompt,
         cached_prompt_tokens=0,
         output_tokens=one.output,
-        asked_output_tokens=one.output,
+        asked_output_tokens=one.asked or one.output,
         sent_at_ns=one.arrives_ns,
         first_token_at_ns=int(at[0]),
         ended_at_ns=int(at[-1]),

@@ -118,12 +118,16 @@ def recompute_totals(
     if totals.preemptions == 0:
         return TokenTotals(0, 0, 0, scheduled, COUNTER, "reported")
     once, method, exact = computed_once(streams, totals)
-    complete = lost_lines(steps) == 0 and bool(steps)
+    complete = lost_lines(steps) == 0 and bool(steps) and not _begins_late(steps)
     over = scheduled - once if once is not None else None
     if spec_tokens and over is not None:
         # rejected drafts are scheduled and computed once by nobody: they cannot be told apart
         exact, shape = False, 0
     if complete and exact and over is not None and over >= shape:
+        if replay is not None and not replay.low <= over <= replay.high:
+            # a log that ends early or counters of another window: neither is to be trusted
+            low, high = max(shape, min(over, replay.low)), max(over, replay.high)
+            return TokenTotals(None, low, high, scheduled, method, "bounded")
         return TokenTotals(over, over, over, scheduled, method, "inferred")
     ceiling = over if complete and over is not None and over >= shape else None
     if method == CONSERVATION_STREAMS and ceiling is not None and not _covers(streams):
@@ -141,6 +145,11 @@ def recompute_totals(
     if not steps:
         return TokenTotals(None, 0, None, 0, NOTHING, "unknown")
     return TokenTotals(None, shape, None, scheduled, SHAPE, "bounded")
+
+
+def _begins_late(steps: Sequence[Steps]) -> bool:
+    """Whether an engine's first printed iteration is not its first."""
+    return any(len(x.step_ix) and int(x.step_ix[0]) > 1 for x in steps)
 
 
 def _covers(streams: Sequence[Stream]) -> bool:

@@ -30,6 +30,8 @@ ANONYMOUS = 8.0
 UNDATED = 2.0
 UNSEEN = 1.5
 """A change of the running set in an iteration whose line is lost."""
+GHOST = 0.5
+RESTART_NS = 1_000_000_000
 LEFT = 1.0
 DOUBT = 0.5
 """A step that costs a story more than this is looked at again for other explanations."""
@@ -65,6 +67,8 @@ class Job:
     arrived_at_ns: int | None
     left_at_ns: int | None
     may_leave: bool
+    stops_early: bool
+    """It may have ended by an end token, which an engine that schedules ahead learns late."""
     gaps_ns: Ints | None
 
 
@@ -130,8 +134,8 @@ class Story:
     """One consistent account of the run so far."""
 
     __slots__ = (
-        "anonymous", "cost", "cursor", "head", "holes", "running", "tail", "taken", "trail",
-        "undated", "waiting", "wrong_steps",
+        "anonymous", "cost", "cursor", "head", "holes", "running", "stopped", "tail", "taken",
+        "trail", "undated", "waiting", "wrong_steps",
     )  # fmt: skip
 
     def __init__(self, undated: tuple[int, ...], blocks: int) -> None:
@@ -146,6 +150,7 @@ class Story:
         self.holes: list[tuple[int, int]] = []
         self.anonymous = 0
         self.wrong_steps: tuple[int, ...] = ()
+        self.stopped = (-1, 0)  # before which step how many may have ended by an end token
 
     def clone(self) -> Story:
         """An independent copy that shares the past."""
@@ -191,11 +196,19 @@ def jobs_of(streams: Sequence[Stream]) -> list[Job]:
         if length is None:
             gaps = 0 if stream.gaps_ns is None else len(stream.gaps_ns) + 1
             received = max(stream.output_tokens or 0, gaps)
+        asked = stream.asked_output_tokens
         job = Job(
-            index, stream.prompt_tokens, stream.cached_prompt_tokens, length, received,
-            arrived, stream.ended_at_ns, length is None,
-            stream.gaps_ns,
-        )  # fmt: skip
+            index=index,
+            prompt=stream.prompt_tokens,
+            cached=stream.cached_prompt_tokens,
+            length=length,
+            received=received,
+            arrived_at_ns=arrived,
+            left_at_ns=stream.ended_at_ns,
+            may_leave=length is None,
+            stops_early=length is not None and (asked is None or length < asked),
+            gaps_ns=stream.gaps_ns,
+        )
         jobs.append(job)
     return jobs
 
@@ -349,6 +362,10 @@ class Replay:
         plain = self._step(story, i, (), 0)
         yield plain
         wanted = self.context[i] + self.generation[i] - len(story.running)
+        if story.stopped[0] == i:
+            # even where the counts come out without: a ghost can stand in for a preempted one
+            for ghosts in range(1, min(self.generation[i], story.stopped[1]) + 1):
+                yield self._step(story, i, (), 0, ghosts)
         if wanted == 0 and plain.cost <= story.cost + DOUBT:
             return
         costs = [(self._leaving_cost(live, i), k) for k, live in enumerate(story.running)]
@@ -357,12 +374,31 @@ class Replay:
             for count in range(1, min(MAX_LEAVERS, len(leavers)) + 1):
                 for chosen in itertools.combinations(leavers, count):
                     yield self._step(story, i, chosen, 0)
+        if self.generation[i] == 0 and plain.cost > story.cost + WRONG:
+            yield self._restarted(story, i)
         if wanted > 0:
             # the last pick is a request that no record names
             doubtful = plain.cost > story.cost + DOUBT
             picks = len(self._choices(story, i)) + 1 if doubtful else self._ties(story)
             for pick in range(1, picks):
                 yield self._step(story, i, (), pick)
+
+    def _restarted(self, old: Story, i: int) -> Story:
+        """Nothing was decoding: whatever the story still held had gone, and it starts afresh."""
+        story = old.clone()
+        story.cost += 2 * WRONG
+        for live in [*story.running, *story.waiting]:
+            story.note("left", i, live.job.index, live.out)
+        story.running, story.waiting, story.holes = [], [], []
+        story.head, story.tail = 0, self.capacity
+        # who arrived long before was served before
+        since = self.start_low[i] - RESTART_NS
+        while story.cursor < len(self.order) and (
+            (self.jobs[self.order[story.cursor]].arrived_at_ns or 0) < since
+        ):
+            story.cursor += 1
+        story.taken = tuple(k for k in story.taken if k >= story.cursor)
+        return self._step(story, i, (), 0)
 
     def _ties(self, story: Story) -> int:
         """How many of the next arrivals came so close together that their order is open."""
@@ -403,18 +439,25 @@ class Replay:
             if known is not None and live.out >= known:
                 self._retire(story, live, i, "stop")
 
-    def _step(self, old: Story, i: int, leavers: tuple[int, ...], pick: int) -> Story:
-        """`old` after step `i`, the given running requests having left before it."""
+    def _step(
+        self, old: Story, i: int, leavers: tuple[int, ...], pick: int, ghosts: int = 0
+    ) -> Story:
+        """`old` after step `i`, the given running requests having left before it.
+
+        `ghosts` were given a token once more, because the engine schedules ahead of outputs.
+        """
         story = old.clone()
         self._check_usage(story, i)
         for live in [story.running[k] for k in leavers]:
             story.cost += self._leaving_cost(live, i)
             self._retire(story, live, i, "left")
-        wanted = self.context[i] + self.generation[i] - self._served(story)
+        wanted = self.context[i] + self.generation[i] - self._served(story) - ghosts
+        story.cost += GHOST * ghosts
         if wanted < 0:
             self._preempt(story, i, -wanted)
-        fresh = self._admit(story, i, wanted, pick) if wanted > 0 else []
-        self._give_tokens(story, i, fresh)
+        if wanted > 0:
+            self._admit(story, i, wanted, pick)
+        self._give_tokens(story, i, ghosts)
         return story
 
     def _served(self, story: Story) -> int:
@@ -489,8 +532,8 @@ class Replay:
                 break
             if position not in story.taken and not self._gone(job, i):
                 dated.append(job.index)
-        undated = [k for k in story.undated if not self._gone(self.jobs[k], i)]
-        return [*dated, *undated[:MAX_PICKS]]
+        undated = (k for k in story.undated if not self._gone(self.jobs[k], i))
+        return [*dated, *itertools.islice(undated, MAX_PICKS)]
 
     def _take_job(self, story: Story, k: int, i: int) -> None:
         """Removes an admitted job from those to come, and moves on over whoever has gone."""
@@ -522,7 +565,18 @@ class Replay:
         else:
             story.cost += ANONYMOUS
             story.anonymous += 1
-            job = Job(-story.anonymous, None, None, None, 0, None, None, True, None)
+            job = Job(
+                index=-story.anonymous,
+                prompt=None,
+                cached=None,
+                length=None,
+                received=0,
+                arrived_at_ns=None,
+                left_at_ns=None,
+                may_leave=True,
+                stops_early=False,
+                gaps_ns=None,
+            )
         prompt = job.prompt
         live = Live(job, (prompt or 0) - (job.cached or 0))
         live.flexible = prompt is None or (self.caching and job.cached is None)
@@ -533,7 +587,7 @@ class Replay:
 
     # -- tokens -------------------------------------------------------------------------------
 
-    def _give_tokens(self, story: Story, i: int, fresh: list[Live]) -> None:
+    def _give_tokens(self, story: Story, i: int, ghosts: int) -> None:
         """Divides the printed tokens among the running requests and moves each ahead."""
         total = self.context_tokens[i] + self.generation_tokens[i]
         full = total >= self.budget
@@ -546,7 +600,7 @@ class Replay:
         given: dict[int, int] = {}
         for context in (True, False):
             group = [live for live in taking if (live.out == 0) is context]
-            printed = (self.context_tokens if context else self.generation_tokens)[i]
+            printed = self.context_tokens[i] if context else self.generation_tokens[i] - ghosts
             if not self._divide(story, group, printed, last, given):
                 self._wrong(story, i)
         for live in taking:
@@ -667,6 +721,9 @@ class Replay:
         live.target += 1
         if live.job.length is not None and live.out >= live.job.length:
             self._retire(story, live, i + 1, "stop")
+            if live.job.stops_early:
+                step, count = story.stopped
+                story.stopped = (i + 1, count + 1 if step == i + 1 else 1)
 
     def _flush(self, story: Story, live: Live, found: int) -> None:
         """Recomputed tokens of the chunks since the request was scheduled again."""

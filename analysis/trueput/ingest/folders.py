@@ -20,16 +20,37 @@ MIN_SCORE = 0.2
 
 @dataclass(frozen=True)
 class RunFolder:
-    """One run as found on disk: its default id, its root, and its files (absolute, sorted)."""
+    """One run as found on disk: its default id, its root, and its files by name within the run."""
 
     run_id: str
     root: Path
-    files: tuple[Path, ...]
-    is_file: bool = False
+    files: dict[str, Path]
 
-    def relative(self, path: Path) -> str:
-        """Return the name of a file within the run."""
-        return path.name if self.is_file else path.relative_to(self.root).as_posix()
+    def run_toml(self) -> Path | None:
+        """Return the run's own run.toml, if it has one."""
+        return self.files.get(RUN_TOML)
+
+
+def _folder(path: Path) -> RunFolder:
+    files = {p.relative_to(path).as_posix(): p for p in _walk(path)}
+    return RunFolder(default_run_id(path), path, dict(sorted(files.items())))
+
+
+def several_paths(run_id: str, paths: list[Path]) -> RunFolder:
+    """Return one run made of several files and folders; equal names get their folder's name."""
+    files: dict[str, Path] = {}
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"`{path}`: no such file or folder")
+        found = [path] if path.is_file() else list(_walk(path))
+        for file in found:
+            inner = file.name if path.is_file() else file.relative_to(path).as_posix()
+            name = inner if inner not in files else f"{file.resolve().parent.name}/{inner}"
+            count = 2
+            while name in files:
+                name, count = f"{count}/{inner}", count + 1
+            files[name] = file
+    return RunFolder(run_id, paths[0], dict(sorted(files.items())))
 
 
 @dataclass(frozen=True)
@@ -106,11 +127,11 @@ def find_runs(path: Path) -> list[RunFolder]:
     if not path.exists():
         raise InputError(f"`{path}`: no such file or folder")
     if path.is_file():
-        return [RunFolder(default_run_id(path), path, (path,), is_file=True)]
+        return [RunFolder(default_run_id(path), path, {path.name: path})]
     if not path.is_dir():
         raise InputError(f"`{path}`: neither a file nor a folder")
     if _is_run(path):
-        return [RunFolder(default_run_id(path), path, _walk(path))]
+        return [_folder(path)]
     found: list[RunFolder] = []
     for folder in sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith(".")):
         found += _find_below(folder)
@@ -124,7 +145,7 @@ def find_runs(path: Path) -> list[RunFolder]:
 
 def _find_below(folder: Path) -> list[RunFolder]:
     if _is_run(folder):
-        return [RunFolder(default_run_id(folder), folder, _walk(folder))]
+        return [_folder(folder)]
     found = []
     for below in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
         found += _find_below(below)

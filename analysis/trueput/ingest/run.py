@@ -85,7 +85,7 @@ class _Work:
 
 def hash_run(folder: RunFolder) -> dict[str, str]:
     """Return the SHA-256 of every file of a run, by its name within the run."""
-    return {folder.relative(p): file_sha256(p) for p in folder.files}
+    return {name: file_sha256(path) for name, path in folder.files.items()}
 
 
 def ingest_run(
@@ -107,8 +107,7 @@ def ingest_run(
         before = store.manifest(run_id)
         if before and (before.content_sha256, before.reader_version) == (digest, READER_VERSION):
             return Ingested(run_id, "unchanged", len(hashes), ())
-        toml_path = folder.root / RUN_TOML if not folder.is_file else None
-        toml = read_run_toml(toml_path if toml_path and toml_path.is_file() else None)
+        toml = read_run_toml(folder.run_toml())
         work = _Work(folder, run_id, store, toml, hashes)
         work.problems += [(RUN_TOML, p) for p in toml.problems]
         _read_all(work, _plan(work), progress)
@@ -129,9 +128,8 @@ def ingest_run(
 def _plan(work: _Work) -> list[FileTask]:
     folder, seen, tasks = work.folder, {}, []
     described = _described_files(work.toml)
-    names = tuple(folder.relative(p) for p in folder.files)
-    for path in folder.files:
-        name = folder.relative(path)
+    names = tuple(folder.files)
+    for name, path in folder.files.items():
         if name == RUN_TOML:
             continue
         if name in described:
@@ -210,9 +208,8 @@ def _read_all(work: _Work, tasks: list[FileTask], progress: Progress | None) -> 
 
 def file_size_changed(folder: RunFolder, name: str, sizes: Mapping[str, int]) -> bool:
     """Return whether a file has another size than when it was planned."""
-    path = folder.root if folder.is_file else folder.root / name
     try:
-        return path.stat().st_size != sizes[name]
+        return folder.files[name].stat().st_size != sizes[name]
     except OSError:
         return True
 
@@ -264,7 +261,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
         for t, paths in sorted(parts.items())
     }
     where = str(work.folder.root.resolve())
-    manifest = Manifest(work.run_id, digest, READER_VERSION, where, files)
+    manifest = Manifest(work.run_id, digest, READER_VERSION, where, files, counts)
     unclaimed = tuple(n for n, c in work.claims.items() if c.source is None)
     done = Ingested(
         work.run_id,
@@ -371,8 +368,7 @@ def _run_row(
 def _source_rows(work: _Work, output: RunOutput) -> list[dict[str, Any]]:
     results = {r.source_id: r for r in work.results}
     rows = []
-    for path in work.folder.files:
-        name = work.folder.relative(path)
+    for name, path in work.folder.files.items():
         answer = work.claims.get(name, Claim(None, 0.0, "read by ingest itself"))
         result = results.get(name)
         fit = output.clock_fits.get(name, ClockFit(None, None, ""))

@@ -46,6 +46,7 @@ class Manifest:
     reader_version: str
     path: str | None
     files: dict[str, list[str]] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
     format: int = STORE_FORMAT
 
 

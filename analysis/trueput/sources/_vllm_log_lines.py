@@ -17,8 +17,9 @@ import polars as pl
 from trueput.clock import ClockKind
 from trueput.sources import _vllm_log_wrapped as wrapped
 from trueput.sources._vllm_log_dates import DAY_NS, SECOND_NS, Dates
+from trueput.sources._vllm_log_fast import Fast, scan
 from trueput.sources._vllm_log_problems import Problems
-from trueput.sources._vllm_log_text import line_frame
+from trueput.sources._vllm_log_text import clean, line_frame
 
 _PROCESS: Final = r"(?:\([A-Za-z_][^()\]]* pid=[0-9]*[^()\]]*\) +)*"
 _LEVEL: Final = r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)"
@@ -48,12 +49,15 @@ class Lines:
     """One block: messages, uvicorn's access lines, and every other line, each in file order.
 
     `messages` and `access` have the columns of MESSAGE_SCHEMA; an access line has the time of the
-    last line before it that has one. `rest` has `line` and `text`.
+    last line before it that has one. `rest` has `line` and `text`, `times` line and at_ns of all
+    lines with a prefix. With `fast`, the common kinds are there already, and not in `messages`.
     """
 
     messages: pl.DataFrame
     access: pl.DataFrame
     rest: pl.DataFrame
+    times: pl.DataFrame
+    fast: Fast | None = None
 
 
 @dataclass
@@ -72,7 +76,12 @@ class LineReader:
     def read(self, data: bytes, first_line: int, *, continues: bool = False) -> Lines:
         """Return the lines of one block; with `continues`, the first one began in the block
         before and is not looked at."""
-        frame = line_frame(data, first_line, self.crlf, self.problems)
+        data = clean(data, first_line, self.crlf, self.problems)
+        if not (continues or self._open or self._unfinished or b"\r" in data):
+            found = self._read_fast(data, first_line)
+            if found is not None:
+                return found
+        frame = line_frame(data, first_line)
         if continues:
             frame = frame[1:]
         unwrapped = wrapped.unwrap(frame, self._unfinished, self.problems)
@@ -92,7 +101,23 @@ class LineReader:
         if len(stamped):
             self.last_at = int(stamped[-1])
         self.prefixed += messages.height
-        return Lines(messages, access_rows, rest.select("line", "text"))
+        times = messages.select("line", "at_ns")
+        return Lines(messages, access_rows, rest.select("line", "text"), times)
+
+    def _read_fast(self, data: bytes, first_line: int) -> Lines | None:
+        if self.clock is ClockKind.UTC or not data:
+            return None
+        fast = scan(data, first_line, self.dates, self.last_at)
+        if fast is None:
+            return None
+        if fast.times.height:
+            self.clock = ClockKind.LOCAL
+        self.prefixed += fast.times.height
+        stamped = fast.times.get_column("at_ns").drop_nulls()
+        if len(stamped):
+            self.last_at = int(stamped[-1])
+        none = pl.DataFrame(schema=MESSAGE_SCHEMA)
+        return Lines(fast.messages, none, fast.rest, fast.times, fast)
 
     def _settle_clock(self, unwrapped: wrapped.Unwrapped, prefixed: pl.DataFrame) -> None:
         """The first line with a time decides: an outer stamp with a zone is UTC."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from trueput.sources._vllm_log_fast import Fast
 from trueput.sources._vllm_log_lines import split_off
 from trueput.sources._vllm_log_problems import Problems
 
@@ -75,28 +76,35 @@ class Requests:
     _received: OrderedDict[str, None] = field(default_factory=OrderedDict)
     _prompt_tokens: OrderedDict[str, list[tuple[int, int]]] = field(default_factory=OrderedDict)
 
-    def take(self, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def take(
+        self, messages: pl.DataFrame, fast: Fast | None
+    ) -> tuple[list[pl.DataFrame], pl.DataFrame]:
         """Return the rows of `request_events` of one block and the remaining messages."""
         first = MESSAGE.cast(pl.Binary).bin.slice(0, 8)
         starts = list(STARTS)
         found, rest = split_off(messages.with_columns(first=first), pl.col("first").is_in(starts))
-        if found.is_empty():
-            return pl.DataFrame(schema=SCHEMA), messages
         life, found = split_off(found, pl.col("first").is_in(starts[1:4]))
         received, found = split_off(found, MESSAGE.str.starts_with("Received request "))
         plain, quoted = split_off(received, _is_plain())
         delta = MESSAGE.str.contains(r"^Generated response [^ ]+ \(streaming delta\): ")
         others = self._others(pl.concat([quoted, found.filter(~delta)]))
         limits = [_received(plain), others.filter(pl.col("event") == "received")]
-        received = pl.concat(limits, how="diagonal") if limits[1].height else limits[0]
-        received = self._with_prompt_tokens(received.sort("line"))
-        rows = [received, self._life(life, received)]
-        others = others.filter(pl.col("event") != "received")
-        rows += [others] if others.height else []
+        lives = [self._life_rows(life)]
+        if fast is not None:
+            limits.append(fast.received)
+            lives.append(fast.life)
+        limits = [frame for frame in limits if frame.height]
+        lives = [frame for frame in lives if frame.height]
+        rows = [others.filter(pl.col("event") != "received")]
+        received = pl.concat(limits, how="diagonal") if limits else pl.DataFrame(schema=SCHEMA)
+        if limits:
+            rows.append(self._with_prompt_tokens(received))
+        if lives:
+            rows.append(self._life(pl.concat(lives, how="diagonal"), received))
         rest = pl.concat([rest, found.filter(pl.col("first") == b"Received")]).sort("line")
-        return pl.concat(rows, how="diagonal"), rest.drop("first")
+        return rows, rest.drop("first")
 
-    def _life(self, life: pl.DataFrame, received: pl.DataFrame) -> pl.DataFrame:
+    def _life_rows(self, life: pl.DataFrame) -> pl.DataFrame:
         word = MESSAGE.str.splitn(" ", 4).struct
         known = {start: event for start, event in STARTS.items() if event}
         rows = life.select(
@@ -115,6 +123,9 @@ class Requests:
         if rows["engine_request_id"].str.contains(",", literal=True).any():
             rows = rows.with_columns(pl.col("engine_request_id").str.split(","))
             rows = rows.explode("engine_request_id", empty_as_null=True, keep_nulls=True)
+        return rows.drop("is_whole")
+
+    def _life(self, rows: pl.DataFrame, received: pl.DataFrame) -> pl.DataFrame:
         told_at = self._learn(rows, received)
         return rows.select(
             "line",

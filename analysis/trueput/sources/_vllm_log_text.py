@@ -25,9 +25,8 @@ def is_crlf(head: bytes) -> bool:
     return feeds > 1 and head.count(b"\r\n") == feeds
 
 
-def line_frame(data: bytes, first_line: int, crlf: bool, problems: Problems) -> pl.DataFrame:
-    """Return the lines of `data` (whole lines, the last perhaps without its newline)."""
-    data = _clean(data, first_line, crlf, problems)
+def line_frame(data: bytes, first_line: int) -> pl.DataFrame:
+    """Return the lines of clean `data` (whole lines, the last perhaps without its newline)."""
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == LINE_FEED)
     if data and not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
@@ -42,7 +41,8 @@ def line_frame(data: bytes, first_line: int, crlf: bool, problems: Problems) -> 
     return pl.DataFrame([line.alias("line"), text])
 
 
-def _clean(data: bytes, first_line: int, crlf: bool, problems: Problems) -> bytes:
+def clean(data: bytes, first_line: int, crlf: bool, problems: Problems) -> bytes:
+    """Return `data` as UTF-8 without colour codes and without what was written over."""
     if not data.isascii():
         data = _valid_utf8(data, first_line, problems)
     if b"\x1b" in data:

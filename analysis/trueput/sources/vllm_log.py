@@ -133,18 +133,20 @@ class _Reading:
         lines = self.reader.read(piece.data, piece.first_line, continues=piece.continues)
         if piece.is_tail and not self._is_whole(lines, piece.first_line):
             return
-        times = lines.messages.select("line", "at_ns")
         steps, messages = take_steps(lines.messages, self.problems)
-        events, messages = self.requests.take(messages)
+        events, messages = self.requests.take(messages, lines.fast)
         samples, messages = take_samples(messages, self.repeats, self.problems)
         json_access, messages = requests.take_json_access(messages)
-        access = pl.concat([lines.access, json_access]).sort("line")
-        events = pl.concat([events, requests.responses(access)], how="diagonal")
-        yield from self.facts.read(messages, lines.rest, times, carried)
+        events += [requests.responses(lines.access), requests.responses(json_access)]
+        if lines.fast is not None:
+            steps = _together([steps, lines.fast.steps])
+            events.append(lines.fast.access)
+        rows = _together(events)
+        yield from self.facts.read(messages, lines.rest, lines.times, carried)
         step_lives, sample_lives = self.lives.number(steps, samples)
         yield from _batches("engine_steps", steps.with_columns(incarnation=step_lives))
         yield from _batches("engine_samples", samples.with_columns(incarnation=sample_lives))
-        yield from _batches("request_events", events.sort("line", maintain_order=True))
+        yield from _batches("request_events", rows)
 
     def _is_whole(self, lines: Lines, line: int) -> bool:
         """Judge a last line without a newline; report it when it is cut off."""
@@ -183,6 +185,14 @@ def _clock(kind: ClockKind | None) -> Clock:
     if kind is ClockKind.LOCAL:
         return Clock(kind, None, 1_000_000_000, "local time of the log prefix, to the second")
     return Clock(ClockKind.NONE)
+
+
+def _together(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """Return the rows of all frames in the order of their lines."""
+    filled = [frame for frame in frames if frame.height] or frames[:1]
+    if len(filled) == 1:
+        return filled[0].sort("line", maintain_order=True)
+    return pl.concat(filled, how="diagonal").sort("line", maintain_order=True)
 
 
 def _batches(table: str, frame: pl.DataFrame) -> Iterator[Batch]:

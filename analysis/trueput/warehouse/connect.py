@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from trueput.errors import UsageError
 from trueput.schema import Table, tables, views
 from trueput.slo import Slo
 from trueput.units import to_ns
-from trueput.warehouse.models import in_order, macros
+from trueput.warehouse.models import in_order, macros, models
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -128,11 +127,8 @@ def _slo_columns(slo: Slo, origin: str) -> str:
     return ", ".join(f"{literal(v)}::{t} AS {name}" for name, (v, t) in values.items())
 
 
-def build(connection: DuckDBPyConnection, selection: Selection, comments: bool = False) -> None:
-    """Create all tables and views on `connection` as ordinary views in schema main.
-
-    Raw Parquet rows stand in schema `raw`; everything documented stands in `main`.
-    """
+def build_tables(connection: DuckDBPyConnection, selection: Selection) -> None:
+    """Create the macros, the Parquet rows in schema `raw`, and the plain tables in `main`."""
     connection.execute("CREATE SCHEMA IF NOT EXISTS raw")
     for text in macros().values():
         connection.execute(text)
@@ -146,15 +142,17 @@ def build(connection: DuckDBPyConnection, selection: Selection, comments: bool =
         f"{literal(window.to_ns)}::BIGINT AS to_ns"
     )
     connection.execute(f"CREATE OR REPLACE VIEW slo_policy AS {_slo_body(selection)}")
-    ordered = in_order(connection)
-    own = {model.name for model in ordered} | {"slo_policy"}
+    own = set(models()) | {"slo_policy"}
     for name in tables():
         if name not in own:
             connection.execute(f'CREATE OR REPLACE VIEW "{name}" AS SELECT * FROM raw."{name}"')
-    for model in ordered:
+
+
+def build_views(connection: DuckDBPyConnection) -> None:
+    """Create every SQL file as an ordinary view in `main`, with its documentation."""
+    for model in in_order(connection):
         connection.execute(f'CREATE OR REPLACE VIEW "{model.name}" AS\n{model.sql}')
-    if comments:
-        _comment(connection)
+    _comment(connection)
 
 
 def _comment(connection: DuckDBPyConnection) -> None:
@@ -166,19 +164,22 @@ def _comment(connection: DuckDBPyConnection) -> None:
 
 
 def connect(
-    selection: Selection, database: Path | None = None, memory_limit: str | None = None
+    selection: Selection,
+    database: Path | None = None,
+    memory_limit: str | None = None,
+    with_views: bool = True,
 ) -> DuckDBPyConnection:
     """Open a DuckDB connection on the selection; in memory, or building the file `database`."""
     import duckdb
 
-    config: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    config: dict[str, Any] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
     if memory_limit is not None:
         config["memory_limit"] = memory_limit
     connection = duckdb.connect(str(database) if database else ":memory:", config=config)
-    build(connection, selection, comments=database is not None)
+    build_tables(connection, selection)
+    if with_views:
+        build_views(connection)
     return connection
-
-
-def json_column(text: str | None) -> dict[str, Any]:
-    """Return a JSON object column as a dict; {} for NULL."""
-    return json.loads(text) if text else {}

@@ -20,9 +20,9 @@ WITH limits AS (
 SELECT
   l.run_id, l.name,
   max(g.observations) FILTER (g.le = 'inf'::DOUBLE) AS observations,
-  ratio(coalesce(max(g.observations) FILTER (g.le * 1000000000.0 <= l.limit_ns), 0),
+  ratio(coalesce(max(g.observations) FILTER (round(g.le * 1000000000.0) <= l.limit_ns), 0),
     max(g.observations) FILTER (g.le = 'inf'::DOUBLE)) AS share_low,
-  ratio(min(g.observations) FILTER (g.le * 1000000000.0 >= l.limit_ns),
+  ratio(min(g.observations) FILTER (round(g.le * 1000000000.0) >= l.limit_ns),
     max(g.observations) FILTER (g.le = 'inf'::DOUBLE)) AS share_high
 FROM limits AS l
 JOIN grown AS g ON g.run_id = l.run_id AND g.metric = l.metric

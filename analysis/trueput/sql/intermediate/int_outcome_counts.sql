@@ -18,10 +18,10 @@ SELECT
   count(*) FILTER (ended_in AND outcome = 'good') AS good_ends,
   count(*) FILTER (ended_in AND outcome = 'unknown') AS unknown_ends,
   count(*) FILTER (ended_in AND complete) AS complete_ends,
-  sum(output_tokens) FILTER (ended_in AND outcome IS DISTINCT FROM 'not_sent') AS output_tokens,
-  sum(output_tokens) FILTER (ended_in AND outcome = 'good') AS good_output_tokens,
-  sum(output_tokens) FILTER (ended_in AND outcome IN ('late', 'failed', 'aborted', 'rejected', 'unfinished'))
-    AS wasted_output_tokens
+  CAST(sum(output_tokens) FILTER (ended_in AND outcome IS DISTINCT FROM 'not_sent') AS BIGINT) AS output_tokens,
+  CAST(sum(output_tokens) FILTER (ended_in AND outcome = 'good') AS BIGINT) AS good_output_tokens,
+  CAST(sum(output_tokens) FILTER (
+    ended_in AND outcome IN ('late', 'failed', 'aborted', 'rejected', 'unfinished')) AS BIGINT) AS wasted_output_tokens
 FROM (
   SELECT q.*,
     w.window_rule = 'all' OR q.sent_at_ns IS NULL OR q.sent_at_ns BETWEEN w.from_ns AND w.to_ns AS sent_in,

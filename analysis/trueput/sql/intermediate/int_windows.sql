@@ -19,10 +19,11 @@ WITH ends AS (
     AND (SELECT rule = 'steady' FROM window_policy)
 ), flight AS (
   SELECT run_id, session, at_ns,
-    sum(sum(change)) OVER (PARTITION BY run_id, session ORDER BY at_ns) AS in_flight
+    sum(sum(change)) OVER (PARTITION BY run_id, session ORDER BY at_ns) AS in_flight,
+    lead(at_ns) OVER (PARTITION BY run_id, session ORDER BY at_ns) AS until_ns
   FROM changes GROUP BY run_id, session, at_ns
 ), steady AS (
-  SELECT f.run_id, f.session, min(f.at_ns) AS from_ns, max(f.at_ns) AS to_ns
+  SELECT f.run_id, f.session, min(f.at_ns) AS from_ns, max(f.until_ns) AS to_ns
   FROM flight AS f
   JOIN (SELECT run_id, session, max(in_flight) AS most FROM flight GROUP BY run_id, session) AS m
     ON m.run_id = f.run_id AND m.session IS NOT DISTINCT FROM f.session

@@ -7,7 +7,7 @@ SELECT
   coalesce(s.kv_used_ratio_p99, m.kv_used_ratio_p99) AS kv_used_ratio_p99
 FROM raw.runs AS r
 LEFT JOIN (
-  SELECT run_id, sum(covers_steps) AS steps,
+  SELECT run_id, CAST(sum(covers_steps) AS BIGINT) AS steps,
     avg(generation_requests) FILTER (generation_requests > 0) AS decode_batch_mean,
     avg(context_tokens + generation_tokens) AS tokens_per_step_mean,
     avg(running) AS running_mean, avg(waiting) AS waiting_mean,

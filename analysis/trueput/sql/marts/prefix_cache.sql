@@ -8,8 +8,8 @@ WITH counted AS (
     CAST(sum(growth) FILTER (metric IN ('vllm:prefix_cache_hits_total', 'vllm:gpu_prefix_cache_hits_total')) AS BIGINT) AS hit
   FROM int_counter_totals GROUP BY run_id
 ), cached AS (
-  SELECT run_id, sum(prompt_tokens) FILTER (cached_prompt_tokens IS NOT NULL) AS queried,
-    sum(cached_prompt_tokens) AS hit
+  SELECT run_id, CAST(sum(prompt_tokens) FILTER (cached_prompt_tokens IS NOT NULL) AS BIGINT) AS queried,
+    CAST(sum(cached_prompt_tokens) AS BIGINT) AS hit
   FROM request_outcomes GROUP BY run_id
 ), shares AS (
   SELECT run_id, ratio(sum(prefill_ns) FILTER (e2e_ns IS NOT NULL), sum(e2e_ns) FILTER (prefill_ns IS NOT NULL)) AS prefill_share

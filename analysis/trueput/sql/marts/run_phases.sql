@@ -28,7 +28,7 @@ WITH summed AS (
   FROM summed
 )
 SELECT
-  run_id, part.phase AS phase, part.time_ns AS time_ns,
+  run_id, part.phase AS phase, CAST(part.time_ns AS BIGINT) AS time_ns,
   ratio(part.time_ns, whole_ns) AS share_ratio,
   coalesce(basis_name(part.rank), 'unknown') AS basis,
   ratio(part.known, requests) AS covered_requests_ratio

@@ -12,8 +12,9 @@ WITH seconds_of_run AS (
   GROUP BY run_id, at_ns - at_ns % 1000000000
 ), work AS (
   SELECT run_id, logged_at_ns - logged_at_ns % 1000000000 AS at_ns,
-    sum(context_tokens) AS context_tokens, sum(generation_tokens) AS generation_tokens,
-    sum(recomputed_tokens) AS recompute_tokens, sum(elapsed_ns) AS busy_ns
+    CAST(sum(context_tokens) AS BIGINT) AS context_tokens,
+    CAST(sum(generation_tokens) AS BIGINT) AS generation_tokens,
+    CAST(sum(recomputed_tokens) AS BIGINT) AS recompute_tokens, sum(elapsed_ns) AS busy_ns
   FROM int_steps WHERE logged_at_ns IS NOT NULL
   GROUP BY run_id, logged_at_ns - logged_at_ns % 1000000000
 ), arrivals AS (

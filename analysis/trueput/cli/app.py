@@ -1,0 +1,71 @@
+"""Assembles the commands, runs one, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+import traceback
+
+import typer
+
+from trueput.cli import commands
+from trueput.errors import ExitCode, TrueputError
+
+_EPILOG = "Exit codes: 0 pass, 1 flagged, 2 usage or input, 3 inconclusive, 70 bug of trueput."
+
+
+def build() -> typer.Typer:
+    """Return the application with every command of `cli/commands`, in their stated order."""
+    app = typer.Typer(
+        name="trueput",
+        help="Where did the time go, what reached a kept promise, and did this change buy anything?",
+        epilog=_EPILOG,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    names = [m.name for m in pkgutil.iter_modules(commands.__path__)]
+    modules = [importlib.import_module(f"{commands.__name__}.{n}") for n in names]
+    for module in sorted(modules, key=lambda m: (m.ORDER, m.__name__)):
+        name = module.__name__.rpartition(".")[2].removesuffix("_")
+        app.command(name=name, hidden=getattr(module, "HIDDEN", False))(module.command)
+    app.callback(invoke_without_command=True)(_root)
+    return app
+
+
+def _root(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+) -> None:
+    if version:
+        from trueput import __version__
+
+        sys.stdout.write(f"trueput {__version__}\n")
+        raise typer.Exit
+
+
+def run() -> None:
+    """Run the program on sys.argv and exit with its code."""
+    try:
+        build()()
+    except TrueputError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(int(error.exit_code))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # the reader of a pipe has left; nothing more can be said to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:  # noqa: BLE001  the one place where every error has an exit code
+        if os.environ.get("TRUEPUT_DEBUG"):
+            traceback.print_exc()
+        sys.stderr.write(
+            f"error: trueput failed: {type(error).__name__}: {error}\n\n"
+            "hint: this is a bug of trueput; please report it with the output of the same command "
+            "under TRUEPUT_DEBUG=1\n"
+        )
+        sys.exit(int(ExitCode.BUG))

@@ -1,0 +1,46 @@
+"""trueput compare"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trueput.cli import options
+
+ORDER = 40
+
+
+def command(
+    base: Annotated[str, typer.Argument(help="Baseline: a run, a path, or repeats with commas.")],
+    candidates: Annotated[list[str], typer.Argument(help="Candidates, each one configuration.")],
+    store: options.Store = None,
+    slo: options.Slo = None,
+    window: options.Window = "all",
+    format_: options.Format = "table",
+    output: options.Output = None,
+) -> None:
+    """Set configurations side by side."""
+    from dataclasses import asdict
+
+    from trueput.cli.compare_page import draw, grids
+    from trueput.cli.output import Grid, emit, rendered, to_csv, to_json, to_markdown
+    from trueput.verbs.compare import compare
+
+    found = compare(base, candidates, options.reading(store, slo, window))
+
+    def page(target: object) -> None:
+        draw(target, found)  # type: ignore[arg-type]  # a rich console
+
+    flat = [
+        ["/".join(c.candidate.runs), *asdict(line).values()] for c in found for line in c.lines
+    ]
+    names = ["candidate", *asdict(found[0].lines[0])]
+    names[3:5] = ["baseline", "candidate_value"]
+    writers = {
+        "table": lambda: rendered(page),
+        "json": lambda: to_json([asdict(c) for c in found]),
+        "csv": lambda: to_csv(Grid(names, flat)),
+        "markdown": lambda: "\n".join(to_markdown(g) for c in found for g in grids(c)),
+    }
+    emit(writers, format_, output, page)

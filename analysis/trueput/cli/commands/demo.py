@@ -1,0 +1,26 @@
+"""trueput demo"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trueput.cli import options
+
+ORDER = 130
+
+
+def command(
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder of the sample runs.")
+    ] = None,
+    store: options.Store = None,
+) -> None:
+    """Tell the whole story on recorded sample runs, in under a minute."""
+    from trueput.cli import demo_page
+    from trueput.cli.output import console
+    from trueput.verbs.demo import demo
+
+    demo_page.draw(console(), demo(data, options.reading(store)))

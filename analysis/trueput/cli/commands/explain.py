@@ -1,0 +1,41 @@
+"""trueput explain"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trueput.cli import options
+
+ORDER = 120
+
+
+def command(
+    term: Annotated[
+        str | None, typer.Argument(help="A term, rule, problem code, verdict, table or view.")
+    ] = None,
+    format_: options.Format = "table",
+    output: options.Output = None,
+) -> None:
+    """Explain a word of trueput."""
+    from dataclasses import asdict
+
+    from trueput.cli.output import Grid, emit, grid_writers, to_json
+    from trueput.verbs.explain import explain
+
+    found = explain(term)
+    if term is None:
+        grid = Grid(["term", "kind", "meaning"], [[e.term, e.kind, e.text] for e in found])
+        emit(grid_writers(grid), format_, output)
+        return
+    entry = found[0]
+    lines = [f"{entry.term} ({entry.kind})", "", entry.text]
+    lines += [f"formula: {entry.formula}"] if entry.formula else []
+    lines += [f"elsewhere: {entry.elsewhere}"] if entry.elsewhere else []
+    text = "\n".join(lines) + "\n"
+    grid = Grid(list(asdict(entry)), [list(asdict(entry).values())])
+    writers = grid_writers(grid)
+    writers["table"] = lambda: text
+    writers["json"] = lambda: to_json(asdict(entry))
+    emit(writers, format_, output)

@@ -1,0 +1,53 @@
+"""trueput ingest"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trueput.cli import options
+
+ORDER = 10
+
+
+def command(
+    paths: Annotated[list[Path], typer.Argument(help="Files, run folders, or folders of them.")],
+    run: Annotated[
+        str | None, typer.Option("--run", help="Name of the run (makes one run of all paths).")
+    ] = None,
+    store: options.Store = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a run of that name from another path.")
+    ] = False,
+    format_: options.Format = "table",
+) -> None:
+    """Read logs, results and metrics into the store."""
+    from trueput.cli.output import Grid, emit, grid_writers
+    from trueput.verbs.ingest import ingest
+
+    done = ingest(paths, run, store, replace, options.progress_bar())
+    columns = ["run", "state", "files", "requests", "iterations", "samples", "problems", "not read"]
+    rows = [
+        [
+            d.run_id,
+            d.state,
+            d.files,
+            d.rows.get("requests"),
+            d.rows.get("engine_steps"),
+            d.rows.get("engine_samples"),
+            None if d.state == "unchanged" else d.problems,
+            ", ".join(d.unclaimed) or None,
+        ]
+        for d in done
+    ]
+    right = frozenset(columns[2:7])
+    emit(grid_writers(Grid(columns, rows, right=right)), format_)
+    for d in done:
+        if d.state == "unchanged":
+            options.say(f"`{d.run_id}`: the same bytes as before, nothing changed")
+        if not d.usable:
+            options.say(f"`{d.run_id}`: too little of it could be read; see `trueput doctor`")
+    if any(d.state != "unchanged" for d in done):
+        options.say("what these files can and cannot tell: `trueput doctor RUN`")

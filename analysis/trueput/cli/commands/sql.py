@@ -1,0 +1,57 @@
+"""trueput sql"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trueput.cli import options
+from trueput.errors import InputError, UsageError
+
+ORDER = 60
+
+
+def command(
+    query: Annotated[str | None, typer.Argument(help="SQL; `-` or nothing reads stdin.")] = None,
+    file: Annotated[Path | None, typer.Option("-f", "--file", help="Read the SQL from a file.")] = None,
+    store: options.Store = None,
+    slo: options.Slo = None,
+    window: options.Window = "all",
+    format_: options.Format = "table",
+    output: options.Output = None,
+    int64: Annotated[
+        str, typer.Option("--int64", help="JSON integers beyond 2^53 as `number` or `string`.")
+    ] = "number",
+) -> None:
+    """Ask the store in SQL (DuckDB)."""
+    from trueput.cli.output import Grid, emit, grid_writers
+    from trueput.verbs.sql import sql
+
+    if int64 not in {"number", "string"}:
+        raise UsageError(f"--int64: `{int64}` is neither number nor string")
+    answer = sql(_text(query, file), options.reading(store, slo, window))
+    numeric = frozenset(
+        name
+        for name, kind in zip(answer.names, answer.types, strict=True)
+        if any(word in kind.upper() for word in ("INT", "DOUBLE", "DECIMAL", "FLOAT", "NUMBER"))
+    )
+    grid = Grid(answer.names, answer.rows, right=numeric)
+    emit(grid_writers(grid, int64), format_, output)
+
+
+def _text(query: str | None, file: Path | None) -> str:
+    if file is not None:
+        if query is not None:
+            raise UsageError("give the SQL as an argument or with -f, not both")
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"`{file}`: cannot be read ({error})") from error
+    if query is None or query == "-":
+        if sys.stdin.isatty():
+            raise UsageError("no SQL given", 'try `trueput sql "FROM goodput"`')
+        return sys.stdin.read()
+    return query

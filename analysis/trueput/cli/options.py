@@ -1,0 +1,75 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from trueput.verbs.opening import Reading
+
+Store = Annotated[
+    Path | None,
+    typer.Option("--store", help="Store folder (default: $TRUEPUT_STORE, else ./.trueput)."),
+]
+Slo = Annotated[
+    str | None,
+    typer.Option("--slo", help="Objective, e.g. ttft=500ms,tpot=50ms,e2e=10s."),
+]
+Window = Annotated[
+    str, typer.Option("--window", help="all, steady, or fixed:FROM..TO (from the first send).")
+]
+Format = Annotated[str, typer.Option("--format", help="table, json, csv or markdown.")]
+Output = Annotated[
+    list[Path] | None,
+    typer.Option("-o", "--output", help="Write to a file; its suffix names the format. Repeatable."),
+]
+
+
+def reading(store: Path | None, slo: str | None = None, window: str = "all") -> Reading:
+    """Return how runs are to be read, with notes on stderr and a progress bar on a terminal."""
+    from trueput.slo import parse_slo
+    from trueput.verbs.opening import Reading
+    from trueput.warehouse.connect import parse_window
+
+    parse_window(window)
+    if slo is not None:
+        parse_slo(slo)
+    return Reading(
+        store=store, slo=slo, window=window, note=say, progress=progress_bar()
+    )
+
+
+def say(text: str) -> None:
+    """Say something that is not data: on stderr."""
+    sys.stderr.write(f"{text}\n")
+
+
+def progress_bar() -> Any:
+    """Return a progress function that draws a bar on a terminal, None elsewhere."""
+    if not sys.stderr.isatty():
+        return None
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    bar = Progress(
+        TextColumn("reading"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[file]}"),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = bar.add_task("read", total=None, file="")
+
+    def note(name: str, done: int, total: int) -> None:
+        if not bar.live.is_started:
+            bar.start()
+        bar.update(task, completed=done, total=total, file=name[-50:])
+        if done >= total:
+            bar.stop()
+
+    return note

@@ -1,0 +1,399 @@
+"""The common lines of a plain vLLM log, by byte position.
+
+Most lines of a big log are iteration lines, request lines and access lines behind vLLM's own
+prefix. They are read here with a few numpy calls for a whole block. Anything that does not stand
+exactly where it should is left to the readers that match expressions: a line that is not fully
+understood here is handed on as a message, and a block with wrapped, continued or otherwise
+prefixed lines is not read here at all.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from trueput.sources._vllm_log_bytes import MASKS, Flags, Places, Text, not_digits, word_of
+from trueput.sources._vllm_log_dates import DAY_NS, SECOND_NS, Dates
+
+LEVELS: Final = (b"INFO ", b"DEBUG ", b"ERROR ", b"WARNING ", b"CRITICAL ")
+PROCESS: Final = re.compile(r"[A-Za-z_][^()\]]* pid=[0-9]*[^()\]]*")
+PROCESS_BYTES: Final = 64
+WHERE_BYTES: Final = 80
+TAIL_BYTES: Final = 96
+ID_BYTES: Final = 96
+DATE: Final = word_of(b"00-00 00")
+CLOCK: Final = word_of(b"00:00:00")
+REQUEST_WORDS: Final = {
+    # the line up to its id: the event
+    b"Added request ": "added",
+    b"Finished request ": "finished",
+    b"Aborted request ": "aborted",
+    b"Aborted request(s) ": "aborted",
+}
+RECEIVED: Final = b"Received request "
+LIMIT: Final = b" max_tokens="
+ITERATION: Final = (
+    # name, what follows the number
+    ("step_ix", b"): "),
+    ("context_requests", b" context requests, "),
+    ("context_tokens", b" context tokens, "),
+    ("generation_requests", b" generation requests, "),
+    ("generation_tokens", b" generation tokens, iteration elapsed time: "),
+)
+TENS: Final = 10 ** np.arange(6, -1, -1, dtype=np.int64)
+STEP_TAIL: Final = re.compile(
+    r" ms(?P<dummy> \(dummy\))?(?:, [^,:]{1,40} KV cache usage: (?P<kv>[0-9]+(?:\.[0-9]+)?)%)?"
+    r"(?:, encoder inputs: [0-9]+, encoder output embeddings: [0-9]+)?(?P<late> \(dummy\))?"
+)
+ACCESS_TAIL: Final = re.compile(r'"([A-Z]+) ([^ ?#"]*)[^ ]* HTTP/[0-9.]+" ([0-9]{3})(?: [A-Za-z -]*)?')
+
+
+@dataclass(frozen=True)
+class Fast:
+    """One block: rows that are finished or nearly so, and the lines that are left.
+
+    `steps` has the columns of `take_steps`; `received` and `life` those that `Requests` makes of
+    such lines; `access` those of `responses`. `messages` are lines with a prefix, `rest` those
+    without; `times` is line and at_ns of every line with a prefix.
+    """
+
+    steps: pl.DataFrame
+    received: pl.DataFrame
+    life: pl.DataFrame
+    access: pl.DataFrame
+    messages: pl.DataFrame
+    rest: pl.DataFrame
+    times: pl.DataFrame
+
+
+@dataclass
+class _Prefixed:
+    """Lines with a prefix: where their message begins and ends, line number, process, time."""
+
+    at: Places
+    end: Places
+    line: Places
+    process: pl.Series
+    at_ns: pl.Series
+
+    def __getitem__(self, which: Flags) -> _Prefixed:
+        mask = pl.Series(which)
+        return _Prefixed(
+            self.at[which],
+            self.end[which],
+            self.line[which],
+            self.process.filter(mask),
+            self.at_ns.filter(mask),
+        )
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def columns(self) -> dict[str, pl.Series]:
+        """Return line, at_ns and process."""
+        return {"line": pl.Series(self.line), "at_ns": self.at_ns, "process": self.process}
+
+
+def line_ends(text: Text) -> Places:
+    """Return the place of each newline, and the end of the block where the last line has none."""
+    ends = np.flatnonzero(text.bytes[: text.size] == 10)
+    if text.size and text.bytes[text.size - 1] != 10:
+        ends = np.append(ends, text.size)
+    return ends
+
+
+def _processes(text: Text, at: Places, end: Places) -> tuple[pl.Series, Flags]:
+    """Return the process between two parentheses of each line (null without), and whether it is
+    one. `end` is the place of the closing one, `at` of the opening one or -1."""
+    names = pl.repeat(None, len(at), dtype=pl.String, eager=True)
+    good = np.ones(len(at), np.bool_)
+    there = np.flatnonzero(at >= 0)
+    if not len(there):
+        return names, good
+    texts, codes = text.distinct(at[there] + 1, end[there], PROCESS_BYTES)
+    known = [name.partition(",")[0] if PROCESS.fullmatch(name) else None for name in texts]
+    good[there] = np.array([name is not None for name in known])[codes]
+    every = pl.Series([*known, None], dtype=pl.String)
+    index = np.full(len(at), len(known), np.int64)
+    index[there] = codes
+    return every.gather(index), good
+
+
+def scan(data: bytes, first_line: int, dates: Dates, last_at: int | None) -> Fast | None:
+    """Return what stands in the block, or None where it must be read with care."""
+    text = Text(data)
+    end = line_ends(text)
+    start = np.concatenate([[0], end[:-1] + 1]).astype(np.int64)
+    first = text.bytes[start]
+    if np.isin(first, np.frombuffer(b"{2", np.uint8)).any():
+        return None
+    opening = np.where(first == ord("("), start, -1)
+    base = start.copy()
+    closing = np.full(len(start), -1, np.int64)
+    bracketed = np.flatnonzero(opening >= 0)
+    if len(bracketed):
+        found = text.find(start[bracketed], ord(")"), PROCESS_BYTES)
+        found[(found > end[bracketed]) | (text.bytes[found + 1] != ord(" "))] = -1
+        closing[bracketed] = found
+        base[bracketed] = np.where(found >= 0, found + 2, end[bracketed])
+    process, good = _processes(text, np.where(closing >= 0, opening, -1), closing)
+    good &= (opening < 0) | (closing >= 0)
+    at, second, month_day = _prefix_end(text, base, end)
+    is_prefixed = good & (at >= 0)
+    is_access = good & ~is_prefixed & text.has(base, b"INFO: ")
+    access_at = _access_place(text, base, end, is_access)
+    is_access &= access_at >= 0
+    others = ~(is_prefixed | is_access)
+    line = np.arange(first_line, first_line + len(end))
+    rest = pl.DataFrame({"line": line[others], "text": text.strings(start[others], end[others])})
+    tails = _access_tails(text, access_at[is_access], end[is_access])
+    if tails is None or not rest.filter(pl.col("text").str.contains(_odd())).is_empty():
+        return None
+    times = _instants(dates, month_day[is_prefixed], second[is_prefixed])
+    prefixed = _Prefixed(
+        at[is_prefixed],
+        end[is_prefixed],
+        line[is_prefixed],
+        process.filter(pl.Series(is_prefixed)),
+        times,
+    )
+    access = _access(prefixed, line[is_access], process.filter(pl.Series(is_access)), tails, last_at)
+    return _sorted_out(text, prefixed, access, rest)
+
+
+def _odd() -> str:
+    from trueput.sources._vllm_log_lines import LOOSE
+
+    return LOOSE
+
+
+def _prefix_end(text: Text, base: Places, end: Places) -> tuple[Places, Places, Places]:
+    """Return where the message begins (-1 where the line has no such prefix), the second of the
+    day and the date as month * 100 + day."""
+    date = np.full(len(base), -1, np.int64)
+    word = text.word(base)
+    for level in LEVELS:
+        here = (word & MASKS[min(len(level), 8)]) == word_of(level[:8])
+        date[here] = base[here] + len(level)
+    place = np.maximum(date, 0)
+    days = text.word(place) ^ DATE
+    clock = text.word(place + 6) ^ CLOCK
+    good = (date >= 0) & ((not_digits(days) | not_digits(clock)) == 0)
+    d = days.view(np.uint8).reshape(-1, 8).astype(np.int64)
+    c = clock.view(np.uint8).reshape(-1, 8).astype(np.int64)
+    hour, minute, second = (c[:, i] * 10 + c[:, i + 1] for i in (0, 3, 6))
+    good &= (d[:, 2] == 0) & (d[:, 5] == 0) & (c[:, 2] == 0) & (c[:, 5] == 0)
+    good &= (hour < 24) & (minute < 60) & (second <= 60) & (text.bytes[place + 14] == ord(" "))
+    where = np.where(good, place + 15, text.size)
+    where += text.bytes[where] == ord("[")
+    close = text.find(where, ord("]"), WHERE_BYTES)
+    before = text.bytes[close - 1] - np.uint8(ord("0"))
+    good &= (close > 0) & (close < end) & (before <= 9)
+    good &= (text.bytes[close + 1] == ord(" ")) & (text.find(where, ord(" "), WHERE_BYTES) > close)
+    at = np.where(good, close + 2, -1)
+    of_day = hour * 3600 + minute * 60 + second
+    return at, of_day, (d[:, 0] * 10 + d[:, 1]) * 100 + d[:, 3] * 10 + d[:, 4]
+
+
+def _instants(dates: Dates, month_day: Places, second: Places) -> pl.Series:
+    if not len(month_day):
+        return pl.Series(dtype=pl.Int64)
+    turns = np.flatnonzero(np.diff(month_day, prepend=-1))
+    days = [dates.day(f"{n // 100:02}-{n % 100:02}") for n in month_day[turns].tolist()]
+    runs = np.diff(turns, append=len(month_day))
+    day = pl.Series(days, dtype=pl.Int64).gather(np.repeat(np.arange(len(days)), runs))
+    return day * DAY_NS + pl.Series(second) * SECOND_NS
+
+
+def _access_place(text: Text, base: Places, end: Places, which: Flags) -> Places:
+    """Return where the quoted request of an access line begins, -1 elsewhere."""
+    place = np.full(len(base), -1, np.int64)
+    index = np.flatnonzero(which)
+    if len(index):
+        quote = text.find(base[index], ord('"'), TAIL_BYTES)
+        good = (quote > 0) & (quote < end[index]) & text.has(np.maximum(quote - 2, 0), b'- "')
+        place[index] = np.where(good & (end[index] - quote <= TAIL_BYTES), quote, -1)
+    return place
+
+
+def _access_tails(text: Text, at: Places, end: Places) -> pl.DataFrame | None:
+    """Return method, route and status of each access line; None where one is of another form."""
+    texts, codes = text.distinct(at, end, TAIL_BYTES)
+    found = [ACCESS_TAIL.fullmatch(tail) for tail in texts]
+    if not all(found):
+        return None
+    rows = [(m[1], m[2], int(m[3])) for m in found if m]
+    schema = {"detail": pl.String, "route": pl.String, "http_status": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row")[codes]
+
+
+def _access(
+    prefixed: _Prefixed, line: Places, process: pl.Series, tails: pl.DataFrame, last_at: int | None
+) -> pl.DataFrame:
+    """Give each access line the time of the last line before it that has one."""
+    known = pl.Series([last_at], dtype=pl.Int64).append(prefixed.at_ns).fill_null(strategy="forward")
+    at_ns = known.gather(prefixed.line.searchsorted(line))
+    columns = {"line": pl.Series(line), "at_ns": at_ns, "process": process}
+    return tails.with_columns(**columns, event=pl.lit("responded"))
+
+
+def _sorted_out(
+    text: Text, prefixed: _Prefixed, access: pl.DataFrame, rest: pl.DataFrame
+) -> Fast:
+    left = np.ones(len(prefixed), np.bool_)
+    word = text.word(prefixed.at)
+    steps = _steps(text, prefixed, word, left)
+    received = _received(text, prefixed, word, left)
+    life = _life(text, prefixed, word, left)
+    others = prefixed[left]
+    message = text.strings(others.at, np.maximum(others.at, others.end))
+    messages = pl.DataFrame({**others.columns(), "message": message})
+    times = pl.DataFrame({"line": prefixed.line, "at_ns": prefixed.at_ns})
+    return Fast(steps, received, life, access, messages, rest, times)
+
+
+def _steps(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.DataFrame:
+    rank = np.zeros(len(prefixed), np.int64)
+    owned = (word & np.uint64((1 << 56) - 1)) == word_of(b"Engine ")
+    at = prefixed.at.copy()
+    places = np.flatnonzero(owned)
+    if len(places):
+        rank[places], digits = text.number(at[places] + 7)
+        at[places] += 9 + digits
+        at[places] = np.where(text.has(at[places] - 2, b": "), at[places], text.size)
+    which = word == word_of(b"Iteratio")
+    which[places] = text.word(at[places]) == word_of(b"Iteratio")
+    which[which] = text.has(at[which], b"Iteration(")
+    found, at = prefixed[which], at[which] + 10
+    good = np.ones(len(found), np.bool_)
+    columns: dict[str, Places] = {}
+    for name, follows in ITERATION:
+        columns[name], digits = text.number(at)
+        at = at + digits
+        good &= (digits > 0) & text.has(at, follows)
+        at = np.minimum(at + len(follows), text.size)
+    whole, digits = text.number(at)
+    at = at + digits
+    point = text.bytes[at] == ord(".")
+    fraction, places = text.number(at + point)
+    places = np.where(point, places, 0)
+    at = np.minimum(at + point + places, text.size)
+    good &= (digits > 0) & (digits < 8) & (~point | ((places > 0) & (places <= 6)))
+    good &= at < found.end
+    tails = _step_tails(text, at, found.end, good)
+    columns["elapsed_ns"] = whole * 1_000_000 + np.where(
+        point, fraction * TENS[np.clip(places, 0, 6)], 0
+    )
+    engine = np.where(owned[which], rank[which], -1)
+    names = found.process.str.extract(r"^[A-Za-z_]+_(?:DP)?0*([0-9]+) pid=", 1) if _ranked(found) else None
+    left[np.flatnonzero(which)[good]] = False
+    kept = pl.Series(good)
+    of_engine = pl.Series(engine).cast(pl.String)
+    other = pl.Series(["0"]).new_from_index(0, len(found)) if names is None else names.fill_null("0")
+    rows = pl.DataFrame(
+        {
+            "line": found.line,
+            "engine": other.zip_with(pl.Series(engine < 0), of_engine),
+            "logged_at_ns": found.at_ns,
+            **columns,
+        }
+    ).hstack(tails)
+    return rows.filter(kept).with_columns(covers_steps=pl.lit(1, dtype=pl.Int64))
+
+
+def _ranked(found: _Prefixed) -> bool:
+    return bool(found.process.str.contains(r"_(?:DP)?[0-9]+ pid=").any())
+
+
+def _step_tails(text: Text, at: Places, end: Places, good: Flags) -> pl.DataFrame:
+    """Return KV use and the filler mark of each line, and clear `good` where the end is odd."""
+    texts, codes = text.distinct(at, end, TAIL_BYTES)
+    found = [STEP_TAIL.fullmatch(tail) for tail in texts]
+    kv = [float(m["kv"]) / 100 if m and m["kv"] else None for m in found]
+    dummy = [bool(m and (m["dummy"] or m["late"])) for m in found]
+    good &= np.array([m is not None for m in found], np.bool_)[codes]
+    good &= end - at <= TAIL_BYTES
+    schema = {"kv_used_ratio": pl.Float64, "dummy": pl.Boolean}
+    return pl.DataFrame({"kv_used_ratio": kv, "dummy": dummy}, schema=schema)[codes]
+
+
+def _received(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.DataFrame:
+    """Take the lines whose limit stands before any quoted text."""
+    which = word == word_of(b"Received")
+    which[which] = text.has(prefixed.at[which], RECEIVED)
+    found = prefixed[which]
+    at = found.at + len(RECEIVED)
+    colon = text.find(at, ord(":"), ID_BYTES)
+    good = (colon > at) & (text.find(at, ord(" "), ID_BYTES) == colon + 1)
+    good &= text.has(np.maximum(colon, 0), b": params: SamplingParams(")
+    limit = _limits(text, np.where(good, colon, -1), found.end)
+    good &= limit >= 0
+    limit = np.where(good, limit, text.size)
+    if text.holds(b"'"):
+        # Every quoted text that Python prints with `repr` holds this quote, or is made of it.
+        quotes = np.append(np.flatnonzero(text.bytes[: text.size] == ord("'")), text.size)
+        good &= quotes[quotes.searchsorted(np.maximum(colon, 0))] > limit
+    value, digits = text.number(limit)
+    after = text.bytes[np.minimum(limit + digits, text.size)]
+    good &= (limit < found.end) & (digits > 0) & ((after == ord(",")) | (after == ord(")")))
+    left[np.flatnonzero(which)[good]] = False
+    taken = found[good]
+    return pl.DataFrame(
+        {
+            **taken.columns(),
+            "event": pl.Series(["received"]).new_from_index(0, len(taken)),
+            "request_id": text.strings(at[good], colon[good]),
+            "max_tokens": value[good],
+        }
+    )
+
+
+def _limits(text: Text, at: Places, end: Places) -> Places:
+    """Return where the number of `max_tokens=` begins behind each place (-1: none, or no place).
+
+    Most lines are alike, so the distance found in one line is tried on all before the next one.
+    """
+    limit = np.full(len(at), -1, np.int64)
+    open_ = np.flatnonzero(at >= 0)
+    while len(open_):
+        first = open_[0]
+        distance = text.index(LIMIT, int(at[first]), int(end[first])) - int(at[first])
+        if distance < 0:
+            open_ = open_[1:]
+            continue
+        there = np.minimum(at[open_] + distance, text.size)
+        same = text.has(there, LIMIT) & (there < end[open_])
+        limit[open_[same]] = there[same] + len(LIMIT)
+        open_ = open_[~same]
+    return limit
+
+
+def _life(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.DataFrame:
+    """Take `<Word> request <id>.` with one id."""
+    frames = []
+    for literal, event in REQUEST_WORDS.items():
+        which = word == word_of(literal[:8])
+        which[which] = text.has(prefixed.at[which], literal)
+        if not which.any():
+            continue
+        found = prefixed[which]
+        at, end = found.at + len(literal), found.end - 1
+        space = text.find(at, ord(" "), ID_BYTES)
+        good = (end > at) & (end - at < ID_BYTES) & (text.bytes[end] == ord("."))
+        good &= (space < 0) | (space > end)
+        if literal.startswith(b"Aborted"):
+            comma = text.find(at, ord(","), ID_BYTES)
+            good &= (comma < 0) | (comma > end)
+        left[np.flatnonzero(which)[good]] = False
+        columns = found[good].columns()
+        columns["engine_request_id"] = text.strings(at[good], end[good])
+        noun = literal.split()[1].decode()
+        frame = pl.DataFrame(columns).with_columns(event=pl.lit(event), noun=pl.lit(noun))
+        frames.append(frame)
+    if not frames:
+        return pl.DataFrame()
+    return pl.concat(frames)

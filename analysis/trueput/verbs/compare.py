@@ -1,0 +1,159 @@
+"""compare: configurations side by side, with differences, intervals and comparability."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from trueput.errors import UsageError
+from trueput.gate.comparability import compare_sides
+from trueput.gate.figures import RunFigures, number
+from trueput.gate.loads import Difference
+from trueput.gate.statistics import Noise, Sample, ratio_effect
+from trueput.verbs.figures import figures
+from trueput.verbs.opening import Configuration, Reading, configuration
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One line of a comparison: its name, unit, and how to read it from a run."""
+
+    name: str
+    unit: str
+    read: Callable[[RunFigures], float | None]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One metric of one candidate against the baseline; bounds are one-sided 95 % each."""
+
+    metric: str
+    unit: str
+    baseline: float | None
+    candidate: float | None
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One candidate configuration beside the baseline."""
+
+    baseline: Configuration
+    candidate: Configuration
+    lines: tuple[Line, ...]
+    differences: tuple[Difference, ...]
+    method: str
+
+
+def percentile(run: RunFigures, name: str, share: float, with_failures: bool) -> float | None:
+    """Return a nearest-rank latency percentile in ns, failures left out or counted as +inf."""
+    known = [getattr(r, name) for r in run.requests if r.survived]
+    values = sorted(float(v) for v in known if v is not None)
+    if with_failures:
+        lost = sum(not r.survived and r.outcome not in {None, "not_sent"} for r in run.requests)
+        values += [math.inf] * lost
+    if not values:
+        return None
+    return values[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def _goodput(column: str) -> Callable[[RunFigures], float | None]:
+    return lambda run: number(run.goodput, column)
+
+
+def _latency(name: str, share: float, with_failures: bool) -> Callable[[RunFigures], float | None]:
+    return lambda run: percentile(run, name, share, with_failures)
+
+
+def _activity(metric: str) -> Callable[[RunFigures], float | None]:
+    def read(run: RunFigures) -> float | None:
+        rates = [number(r, "rate") for r in run.gpu_activity if r.get("metric") == metric]
+        known = [r for r in rates if r is not None]
+        return sum(known) / len(known) if known else None
+
+    return read
+
+
+METRICS = (
+    Metric("goodput_rps", "1/s", _goodput("goodput_rps")),
+    Metric("slo_attainment_ratio", "ratio", _goodput("slo_attainment_ratio")),
+    Metric("planned_requests", "count", _goodput("planned_requests")),
+    Metric("complete_requests", "count", _goodput("complete_requests")),
+    Metric("request_throughput_rps", "1/s", _goodput("request_throughput_rps")),
+    Metric("output_tokens_per_s", "1/s", _goodput("output_tokens_per_s")),
+    Metric("good_output_tokens_per_s", "1/s", _goodput("good_output_tokens_per_s")),
+    Metric("ttft_p50", "ns", _latency("ttft_ns", 0.5, False)),
+    Metric("ttft_p99", "ns", _latency("ttft_ns", 0.99, False)),
+    Metric("ttft_p99_failures_inf", "ns", _latency("ttft_ns", 0.99, True)),
+    Metric("tpot_p50", "ns", _latency("tpot_ns", 0.5, False)),
+    Metric("tpot_p99", "ns", _latency("tpot_ns", 0.99, False)),
+    Metric("e2e_p50", "ns", _latency("e2e_ns", 0.5, False)),
+    Metric("e2e_p99", "ns", _latency("e2e_ns", 0.99, False)),
+    Metric("e2e_p99_failures_inf", "ns", _latency("e2e_ns", 0.99, True)),
+    Metric("engine_step", "per window", _activity("engine_step")),
+    Metric("scheduled_tokens", "1/s", _activity("scheduled_tokens")),
+    Metric("preemptions", "count", lambda run: number(run.recompute, "preemptions")),
+    Metric("recomputed_ratio", "ratio", lambda run: number(run.recompute, "recomputed_ratio")),
+    Metric("decode_batch_mean", "sequences", lambda run: number(run.batching, "decode_batch_mean")),
+    Metric("running_mean", "requests", lambda run: number(run.batching, "running_mean")),
+    Metric("waiting_mean", "requests", lambda run: number(run.batching, "waiting_mean")),
+)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _line(metric: Metric, base: Sequence[RunFigures], cand: Sequence[RunFigures]) -> Line:
+    sides = [[metric.read(run) for run in side] for side in (base, cand)]
+    means = [
+        _mean([v for v in side if v is not None]) if None not in side and side else None
+        for side in sides
+    ]
+    ratio = low = high = None
+    if means[0] is not None and means[1] is not None:
+        finite = all(v is not None and math.isfinite(v) for side in sides for v in side)
+        effect = None
+        if finite:
+            samples = [[Sample.exact(v) for v in side if v is not None] for side in sides]
+            effect = ratio_effect(samples[0], samples[1], Noise())
+        if effect is not None:
+            ratio, low, high = effect.estimate, effect.low, effect.high
+        elif means[0] > 0 and math.isfinite(means[0]):
+            ratio = means[1] / means[0]
+    return Line(metric.name, metric.unit, means[0], means[1], ratio, low, high)
+
+
+def compare(
+    base: str, candidates: Sequence[str], reading: Reading | None = None
+) -> list[Comparison]:
+    """Return each candidate configuration beside the baseline.
+
+    Ratios are of mean logs over the repeats of a side; with one run on a side the interval rests
+    on an assumed run-to-run variation (log sd 0.10), and the method says so.
+    """
+    if not candidates:
+        raise UsageError("no candidate given", "`trueput compare BASE CANDIDATE...`")
+    how = reading or Reading()
+    sides = [configuration(a, how) for a in (base, *candidates)]
+    known = figures([r for side in sides for r in side.runs], how)
+    baseline = [known[r] for r in sides[0].runs]
+    found = []
+    for side in sides[1:]:
+        runs = [known[r] for r in side.runs]
+        single = min(len(baseline), len(runs)) < 2
+        found.append(
+            Comparison(
+                baseline=sides[0],
+                candidate=side,
+                lines=tuple(_line(m, baseline, runs) for m in METRICS),
+                differences=tuple(compare_sides(baseline, runs)),
+                method="one run on a side: run-to-run variation of 10 % is assumed, not measured"
+                if single
+                else "t interval on the mean log ratio, one-sided 95 % each way",
+            )
+        )
+    return found

@@ -1,0 +1,51 @@
+"""demo: the whole story on the recorded sample runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trueput.errors import InputError
+from trueput.gate.verdict import GateResult
+from trueput.verbs.gate import gate
+from trueput.verbs.opening import Reading
+from trueput.verbs.show import show
+
+
+@dataclass(frozen=True)
+class Story:
+    """What the demo shows: the regression pair, its control, and one run in detail."""
+
+    regression: GateResult
+    control: GateResult
+    candidate: dict[str, list[dict[str, Any]]]
+    data: Path
+
+
+def sample_data() -> Path:
+    """Return the folder of sample runs of this checkout. Raises InputError without one."""
+    folder = Path(__file__).resolve().parents[3] / "sample_data"
+    if not (folder / "regress_baseline").is_dir():
+        raise InputError(
+            "the sample runs are not part of the installed package",
+            "run the demo from a checkout, or give its folder: `trueput demo --data sample_data`",
+        )
+    return folder
+
+
+def demo(data: Path | None = None, reading: Reading | None = None) -> Story:
+    """Gate the recorded regression pair and the control pair, and show the flagged run."""
+    folder = data or sample_data()
+    how = reading or Reading()
+
+    def side(*names: str) -> str:
+        return ",".join(str(folder / n) for n in names)
+
+    regression = gate(
+        side("regress_baseline", "regress_baseline_r2"),
+        [side("regress_candidate", "regress_candidate_r2")],
+        reading=how,
+    )
+    control = gate(side("control_baseline"), [side("control_candidate")], reading=how)
+    return Story(regression, control, show(str(folder / "regress_candidate"), how), folder)

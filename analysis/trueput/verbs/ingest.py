@@ -1,0 +1,75 @@
+"""ingest: files -> store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from trueput.errors import InputError, UsageError
+from trueput.ingest.folders import RunFolder, content_sha256, find_runs, several_paths
+from trueput.ingest.run import Ingested, Progress, hash_run, ingest_run
+from trueput.ingest.store import Store
+from trueput.verbs.opening import open_store
+
+
+def ingest(
+    paths: Sequence[str | Path],
+    run: str | None = None,
+    store: Path | None = None,
+    replace: bool = False,
+    progress: Progress | None = None,
+) -> list[Ingested]:
+    """Put the runs at `paths` into the store and return what came of each.
+
+    Same bytes again change nothing. Raises UsageError when a run of that name but from another
+    path is held (unless `replace`), and InputError when nothing at a path is of a known format.
+    """
+    kept = open_store(store)
+    folders = _folders([Path(p) for p in paths], run)
+    names = [f.run_id for f in folders]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(
+                f"two of the given folders would be the run `{name}`",
+                "ingest them one by one with `--run NAME`",
+            )
+    return [_one(folder, kept, replace, progress) for folder in folders]
+
+
+def _folders(paths: list[Path], run: str | None) -> list[RunFolder]:
+    if not paths:
+        raise UsageError("no path given")
+    found = [folder for path in paths for folder in find_runs(path)] if run is None else []
+    if run is None:
+        return found
+    if not run.strip():
+        raise UsageError("--run: the name is empty")
+    for path in paths:
+        inside = find_runs(path)
+        if len(inside) > 1 or inside[0].root.resolve() != path.resolve():
+            raise UsageError(
+                f"`{path}` holds {len(inside)} runs; --run names one",
+                "leave --run out, or name one run folder",
+            )
+    if len(paths) == 1:
+        only = find_runs(paths[0])[0]
+        return [RunFolder(run, only.root, only.files)]
+    return [several_paths(run, paths)]
+
+
+def _one(
+    folder: RunFolder, store: Store, replace: bool, progress: Progress | None
+) -> Ingested:
+    hashes = hash_run(folder)
+    held = store.manifest(folder.run_id)
+    here = str(folder.root.resolve())
+    other_bytes = held is not None and held.content_sha256 != content_sha256(hashes)
+    if held is not None and other_bytes and held.path != here and not replace:
+        raise UsageError(
+            f"the store already holds another run `{folder.run_id}` (from `{held.path}`)",
+            f"`--run NAME` keeps both; `--replace` puts `{folder.root}` in its place",
+        )
+    done = ingest_run(folder, folder.run_id, store, hashes, progress)
+    if not done.files and done.state != "unchanged":
+        raise InputError(f"`{folder.root}`: no file of it is of a known format")
+    return done

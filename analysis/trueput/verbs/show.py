@@ -1,0 +1,45 @@
+"""show: one run, all that its files prove."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trueput.errors import UsageError
+from trueput.schema import views
+from trueput.verbs.opening import Reading, open_runs, runs_of
+
+Rows = list[dict[str, Any]]
+
+EXTRA = ("runs", "sources", "load_sessions", "problems", "slo_policy")
+"""Tables that stand beside the public views in what `show` returns."""
+
+_PAID = """
+SELECT p.request_id, p.e2e_ns, p.requeue_ns, p.recompute_ns, v.preemptions, v.recomputed_tokens,
+  v.confidence, o.outcome
+FROM request_phases AS p
+JOIN request_recompute AS v ON v.run_id = p.run_id AND v.request_id = p.request_id
+JOIN request_outcomes AS o ON o.run_id = p.run_id AND o.request_id = p.request_id
+WHERE v.preemptions > 0
+ORDER BY coalesce(p.requeue_ns, 0) + coalesce(p.recompute_ns, 0) DESC, p.request_id
+LIMIT 5
+"""
+
+
+def show(run: str, reading: Reading | None = None) -> dict[str, Rows]:
+    """Return the rows of every public view (and of a few tables) for one run, by name.
+
+    `run` is a run name or a path, which is ingested when new. The key `paid_most` holds the
+    requests that lost most time to preemption.
+    """
+    how = reading or Reading()
+    names = runs_of(run, how)
+    if len(names) > 1:
+        raise UsageError(
+            f"`{run}` holds {len(names)} runs; show takes one",
+            "name one of " + ", ".join(f"`{n}`" for n in names[:5]),
+        )
+    public = [v for v in views() if not v.startswith("check_")]
+    with open_runs(names, how) as warehouse:
+        found = {name: warehouse.view(name) for name in (*EXTRA, *public)}
+        found["paid_most"] = warehouse.ask(_PAID).dicts()
+        return found

@@ -1,0 +1,122 @@
+"""A warehouse: the views of some runs, built as far as a question needs them, and typed answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trueput.errors import QueryError
+from trueput.schema import tables, views
+from trueput.warehouse.connect import Selection, connect
+from trueput.warehouse.models import Model, in_order, models, reads
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MATERIALISE_BELOW_ROWS = 5_000_000
+"""Below this many ingested rows the inner models are computed once; above, they stay views."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a query: column names, their DuckDB types, and rows of Python values."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+    def dicts(self) -> list[dict[str, Any]]:
+        """Return the rows as dicts, in order."""
+        return [dict(zip(self.names, row, strict=True)) for row in self.rows]
+
+
+class Warehouse:
+    """The tables and views of the selected runs, open for questions.
+
+    The inner models (staging and intermediate) are computed once per question for small selections
+    and stay views for large ones, so that memory stays bounded.
+    """
+
+    def __init__(
+        self, selection: Selection, input_rows: int = 0, memory_limit: str | None = None
+    ) -> None:
+        self._connection: DuckDBPyConnection = connect(
+            selection, memory_limit=memory_limit, with_views=False
+        )
+        self._materialise = input_rows < MATERIALISE_BELOW_ROWS
+        self._built: set[str] = set()
+        self._order = in_order(self._connection)
+
+    def __enter__(self) -> Warehouse:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; the warehouse cannot be used after it."""
+        self._connection.close()
+
+    def _needed(self, names: set[str]) -> list[Model]:
+        known = models()
+        wanted: set[str] = set()
+        open_names = [n for n in names if n in known]
+        while open_names:
+            name = open_names.pop()
+            if name not in wanted:
+                wanted.add(name)
+                open_names += [
+                    t for s, t in reads(self._connection, known[name].sql) if s == "main" and t in known
+                ]
+        return [m for m in self._order if m.name in wanted and m.name not in self._built]
+
+    def prepare(self, names: set[str] | None = None) -> None:
+        """Build the named views and what they read; all of them without names."""
+        for model in self._needed(set(models()) if names is None else names):
+            inner = model.layer in {"staging", "intermediate"}
+            kind = "TABLE" if inner and self._materialise else "VIEW"
+            self._connection.execute(f'CREATE {kind} "{model.name}" AS\n{model.sql}')
+            self._built.add(model.name)
+
+    def ask(self, sql: str, parameters: Sequence[Any] = ()) -> Answer:
+        """Run one of trueput's own queries."""
+        self.prepare({t for s, t in reads(self._connection, sql) if s == "main"})
+        return self._answer(sql, parameters)
+
+    def view(self, name: str, order: str = "") -> list[dict[str, Any]]:
+        """Return the rows of a table or view, in the documented order of columns."""
+        known = {**tables(), **views()}
+        ordering = order or ", ".join(f'"{k}"' for k in known[name].key) if name in known else order
+        tail = f" ORDER BY {ordering}" if ordering else ""
+        return self.ask(f'SELECT * FROM "{name}"{tail}').dicts()
+
+    def query(self, sql: str) -> Answer:
+        """Run a user's SQL. Raises QueryError with the database's message."""
+        import duckdb
+
+        try:
+            self.prepare({t for s, t in reads(self._connection, sql) if s == "main"})
+            if any(s not in {"main", "raw"} for s, _ in reads(self._connection, sql)):
+                self.prepare()
+        except ValueError:
+            self.prepare()
+        try:
+            return self._answer(sql, ())
+        except duckdb.Error as error:
+            raise QueryError(
+                f"the query does not run: {error}", "`trueput tables` lists tables and columns"
+            ) from error
+
+    def _answer(self, sql: str, parameters: Sequence[Any]) -> Answer:
+        cursor = self._connection.execute(sql, list(parameters))
+        description = cursor.description or []
+        names = tuple(str(column[0]) for column in description)
+        types = tuple(str(column[1]) for column in description)
+        return Answer(names, types, cursor.fetchall() if description else [])
+
+
+def write_database(selection: Selection, path: Path) -> None:
+    """Write a `.duckdb` file that holds every table and view as an ordinary view in main."""
+    connect(selection, database=path).close()
