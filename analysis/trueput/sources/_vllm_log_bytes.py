@@ -23,6 +23,7 @@ OVER_NINE: Final = np.uint64(0x7676767676767676)
 ZEROS: Final = np.uint64(0x3030303030303030)
 ONE: Final = np.uint64(1)
 MASKS: Final = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
+NEAR: Final = 32
 INLINE: Final = 12
 """Arrow's string views hold texts of up to 12 bytes themselves."""
 
@@ -72,11 +73,21 @@ class Text:
             flags &= self.word(at + start) == word_of(literal[start : start + 8])
         return flags
 
-    def find(self, at: Places, byte: int, width: int) -> Places:
-        """Return the place of the first `byte` at or after each place; -1 where it is not among
-        the next `width` bytes."""
+    def find(self, at: Places, stops: bytes, width: int) -> Places:
+        """Return the place of the first byte of `stops` at or after each place; -1 where none is
+        among the next `width` bytes."""
+        found = self._find(at, stops, min(width, NEAR))
+        far = np.flatnonzero(found < 0) if width > NEAR else ()
+        if len(far):
+            found[far] = self._find(at[far], stops, width)
+        return found
+
+    def _find(self, at: Places, stops: bytes, width: int) -> Places:
         windows = np.lib.stride_tricks.sliding_window_view(self.bytes, width)
-        hits = windows[np.minimum(at, self.size)] == byte
+        seen = windows[np.minimum(at, self.size)]
+        hits = seen == stops[0]
+        for stop in stops[1:]:
+            hits |= seen == stop
         first = hits.argmax(axis=1)
         found: Places = np.where(hits[np.arange(len(at)), first], at + first, -1)
         return found

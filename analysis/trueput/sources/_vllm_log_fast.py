@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from trueput.sources._vllm_log_bytes import MASKS, Flags, Places, Text, not_digits, word_of
+from trueput.sources._vllm_log_bytes import MASKS, Flags, Places, Text, Words, not_digits, word_of
 from trueput.sources._vllm_log_dates import DAY_NS, SECOND_NS, Dates
 
 LEVELS: Final = (b"INFO ", b"DEBUG ", b"ERROR ", b"WARNING ", b"CRITICAL ")
@@ -27,6 +27,9 @@ TAIL_BYTES: Final = 96
 ID_BYTES: Final = 96
 DATE: Final = word_of(b"00-00 00")
 CLOCK: Final = word_of(b"00:00:00")
+DATE_MARKS: Final = word_of(b"\0\0\xff\0\0\xff\0\0")
+CLOCK_MARKS: Final = DATE_MARKS
+"""Bytes that must be what stands between the numbers."""
 REQUEST_WORDS: Final = {
     # the line up to its id: the event
     b"Added request ": "added",
@@ -136,13 +139,13 @@ def scan(data: bytes, first_line: int, dates: Dates, last_at: int | None) -> Fas
     closing = np.full(len(start), -1, np.int64)
     bracketed = np.flatnonzero(opening >= 0)
     if len(bracketed):
-        found = text.find(start[bracketed], ord(")"), PROCESS_BYTES)
+        found = text.find(start[bracketed], b")", PROCESS_BYTES)
         found[(found > end[bracketed]) | (text.bytes[found + 1] != ord(" "))] = -1
         closing[bracketed] = found
         base[bracketed] = np.where(found >= 0, found + 2, end[bracketed])
     process, good = _processes(text, np.where(closing >= 0, opening, -1), closing)
     good &= (opening < 0) | (closing >= 0)
-    at, second, month_day = _prefix_end(text, base, end)
+    at, days, clock = _prefix_end(text, base, end)
     is_prefixed = good & (at >= 0)
     is_access = good & ~is_prefixed & text.has(base, b"INFO: ")
     access_at = _access_place(text, base, end, is_access)
@@ -153,7 +156,9 @@ def scan(data: bytes, first_line: int, dates: Dates, last_at: int | None) -> Fas
     tails = _access_tails(text, access_at[is_access], end[is_access])
     if tails is None or not rest.filter(pl.col("text").str.contains(_odd())).is_empty():
         return None
-    times = _instants(dates, month_day[is_prefixed], second[is_prefixed])
+    times = _instants(dates, days[is_prefixed], clock[is_prefixed])
+    if times is None:
+        return None
     prefixed = _Prefixed(
         at[is_prefixed],
         end[is_prefixed],
@@ -171,9 +176,9 @@ def _odd() -> str:
     return LOOSE
 
 
-def _prefix_end(text: Text, base: Places, end: Places) -> tuple[Places, Places, Places]:
-    """Return where the message begins (-1 where the line has no such prefix), the second of the
-    day and the date as month * 100 + day."""
+def _prefix_end(text: Text, base: Places, end: Places) -> tuple[Places, Words, Words]:
+    """Return where the message begins (-1 where the line has no such prefix), and the words that
+    hold its date and its time of day."""
     date = np.full(len(base), -1, np.int64)
     word = text.word(base)
     for level in LEVELS:
@@ -183,30 +188,41 @@ def _prefix_end(text: Text, base: Places, end: Places) -> tuple[Places, Places, 
     days = text.word(place) ^ DATE
     clock = text.word(place + 6) ^ CLOCK
     good = (date >= 0) & ((not_digits(days) | not_digits(clock)) == 0)
-    d = days.view(np.uint8).reshape(-1, 8).astype(np.int64)
-    c = clock.view(np.uint8).reshape(-1, 8).astype(np.int64)
-    hour, minute, second = (c[:, i] * 10 + c[:, i + 1] for i in (0, 3, 6))
-    good &= (d[:, 2] == 0) & (d[:, 5] == 0) & (c[:, 2] == 0) & (c[:, 5] == 0)
-    good &= (hour < 24) & (minute < 60) & (second <= 60) & (text.bytes[place + 14] == ord(" "))
-    where = np.where(good, place + 15, text.size)
+    good &= ((days & DATE_MARKS) | (clock & CLOCK_MARKS)) == 0
+    good &= text.bytes[place + 14] == ord(" ")
+    index = np.flatnonzero(good)
+    where = place[index] + 15
     where += text.bytes[where] == ord("[")
-    close = text.find(where, ord("]"), WHERE_BYTES)
-    before = text.bytes[close - 1] - np.uint8(ord("0"))
-    good &= (close > 0) & (close < end) & (before <= 9)
-    good &= (text.bytes[close + 1] == ord(" ")) & (text.find(where, ord(" "), WHERE_BYTES) > close)
-    at = np.where(good, close + 2, -1)
-    of_day = hour * 3600 + minute * 60 + second
-    return at, of_day, (d[:, 0] * 10 + d[:, 1]) * 100 + d[:, 3] * 10 + d[:, 4]
+    close = text.find(where, b"] \n", WHERE_BYTES)
+    ends_well = (close >= 0) & text.has(close, b"] ")
+    ends_well &= text.bytes[close - 1] - np.uint8(ord("0")) <= 9
+    at = np.full(len(base), -1, np.int64)
+    at[index] = np.where(ends_well, close + 2, -1)
+    return at, days, clock
 
 
-def _instants(dates: Dates, month_day: Places, second: Places) -> pl.Series:
-    if not len(month_day):
+def _instants(dates: Dates, days: Words, clock: Words) -> pl.Series | None:
+    """Return the instants of lines in file order; None where one has an impossible time."""
+    if not len(days):
         return pl.Series(dtype=pl.Int64)
-    turns = np.flatnonzero(np.diff(month_day, prepend=-1))
-    days = [dates.day(f"{n // 100:02}-{n % 100:02}") for n in month_day[turns].tolist()]
-    runs = np.diff(turns, append=len(month_day))
-    day = pl.Series(days, dtype=pl.Int64).gather(np.repeat(np.arange(len(days)), runs))
-    return day * DAY_NS + pl.Series(second) * SECOND_NS
+    turns = np.flatnonzero((days[1:] != days[:-1]) | (clock[1:] != clock[:-1])) + 1
+    turns = np.concatenate([[0], turns])
+    d = days[turns].view(np.uint8).reshape(-1, 8).astype(np.int64)
+    c = clock[turns].view(np.uint8).reshape(-1, 8).astype(np.int64)
+    hour, minute, second = (c[:, i] * 10 + c[:, i + 1] for i in (0, 3, 6))
+    if ((hour > 23) | (minute > 59) | (second > 60)).any():
+        return None
+    month_day = (d[:, 0] * 10 + d[:, 1]) * 100 + d[:, 3] * 10 + d[:, 4]
+    starts = np.flatnonzero(np.diff(month_day, prepend=-1))
+    known = [dates.day(f"{n // 100:02}-{n % 100:02}") for n in month_day[starts].tolist()]
+    day = pl.Series(known, dtype=pl.Int64).gather(_expanded(starts, len(turns)))
+    instant = day * DAY_NS + pl.Series((hour * 3600 + minute * 60 + second) * SECOND_NS)
+    return instant.gather(_expanded(turns, len(days)))
+
+
+def _expanded(starts: Places, size: int) -> Places:
+    """Return, for each of `size` rows, which run it is in; runs begin at `starts`."""
+    return np.repeat(np.arange(len(starts)), np.diff(starts, append=size))
 
 
 def _access_place(text: Text, base: Places, end: Places, which: Flags) -> Places:
@@ -214,8 +230,8 @@ def _access_place(text: Text, base: Places, end: Places, which: Flags) -> Places
     place = np.full(len(base), -1, np.int64)
     index = np.flatnonzero(which)
     if len(index):
-        quote = text.find(base[index], ord('"'), TAIL_BYTES)
-        good = (quote > 0) & (quote < end[index]) & text.has(np.maximum(quote - 2, 0), b'- "')
+        quote = text.find(base[index], b'"\n', TAIL_BYTES)
+        good = (quote > 0) & (text.bytes[quote] == ord('"')) & text.has(np.maximum(quote - 2, 0), b'- "')
         place[index] = np.where(good & (end[index] - quote <= TAIL_BYTES), quote, -1)
     return place
 
@@ -327,8 +343,8 @@ def _received(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.
     which[which] = text.has(prefixed.at[which], RECEIVED)
     found = prefixed[which]
     at = found.at + len(RECEIVED)
-    colon = text.find(at, ord(":"), ID_BYTES)
-    good = (colon > at) & (text.find(at, ord(" "), ID_BYTES) == colon + 1)
+    colon = text.find(at, b" \n", ID_BYTES) - 1
+    good = colon > at
     good &= text.has(np.maximum(colon, 0), b": params: SamplingParams(")
     limit = _limits(text, np.where(good, colon, -1), found.end)
     good &= limit >= 0
@@ -382,12 +398,8 @@ def _life(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.Data
             continue
         found = prefixed[which]
         at, end = found.at + len(literal), found.end - 1
-        space = text.find(at, ord(" "), ID_BYTES)
-        good = (end > at) & (end - at < ID_BYTES) & (text.bytes[end] == ord("."))
-        good &= (space < 0) | (space > end)
-        if literal.startswith(b"Aborted"):
-            comma = text.find(at, ord(","), ID_BYTES)
-            good &= (comma < 0) | (comma > end)
+        stop = text.find(at, b" \n," if event == "aborted" else b" \n", ID_BYTES)
+        good = (end > at) & (stop == end + 1) & (text.bytes[end] == ord("."))
         left[np.flatnonzero(which)[good]] = False
         columns = found[good].columns()
         columns["engine_request_id"] = text.strings(at[good], end[good])

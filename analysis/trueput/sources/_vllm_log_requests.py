@@ -83,25 +83,26 @@ class Requests:
         first = MESSAGE.cast(pl.Binary).bin.slice(0, 8)
         starts = list(STARTS)
         found, rest = split_off(messages.with_columns(first=first), pl.col("first").is_in(starts))
-        life, found = split_off(found, pl.col("first").is_in(starts[1:4]))
-        received, found = split_off(found, MESSAGE.str.starts_with("Received request "))
-        plain, quoted = split_off(received, _is_plain())
-        delta = MESSAGE.str.contains(r"^Generated response [^ ]+ \(streaming delta\): ")
-        others = self._others(pl.concat([quoted, found.filter(~delta)]))
-        limits = [_received(plain), others.filter(pl.col("event") == "received")]
-        lives = [self._life_rows(life)]
-        if fast is not None:
-            limits.append(fast.received)
-            lives.append(fast.life)
+        limits = [fast.received] if fast is not None else []
+        lives = [fast.life] if fast is not None else []
+        rows = []
+        if found.height:
+            life, found = split_off(found, pl.col("first").is_in(starts[1:4]))
+            received, found = split_off(found, MESSAGE.str.starts_with("Received request "))
+            plain, quoted = split_off(received, _is_plain())
+            delta = MESSAGE.str.contains(r"^Generated response [^ ]+ \(streaming delta\): ")
+            others = self._others(pl.concat([quoted, found.filter(~delta)]))
+            limits += [_received(plain), others.filter(pl.col("event") == "received")]
+            lives.append(self._life_rows(life))
+            rows.append(others.filter(pl.col("event") != "received"))
+            rest = pl.concat([rest, found.filter(pl.col("first") == b"Received")]).sort("line")
         limits = [frame for frame in limits if frame.height]
         lives = [frame for frame in lives if frame.height]
-        rows = [others.filter(pl.col("event") != "received")]
         received = pl.concat(limits, how="diagonal") if limits else pl.DataFrame(schema=SCHEMA)
         if limits:
             rows.append(self._with_prompt_tokens(received))
         if lives:
             rows.append(self._life(pl.concat(lives, how="diagonal"), received))
-        rest = pl.concat([rest, found.filter(pl.col("first") == b"Received")]).sort("line")
         return rows, rest.drop("first")
 
     def _life_rows(self, life: pl.DataFrame) -> pl.DataFrame:

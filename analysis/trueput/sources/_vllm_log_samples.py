@@ -27,6 +27,15 @@ HEADING: Final = (
     r"^(?:(?:Engine [0-9]{3,6}|[0-9]+ Engines Aggregated): )?"
     r"(?:(?:Speculative|SpecDecoding|KV Transfer) metrics: )?"
 )
+SCHEMA: Final = {
+    "line": pl.Int64,
+    "at_ns": pl.Int64,
+    "engine": pl.String,
+    "metric": pl.String,
+    "labels": pl.String,
+    "kind": pl.String,
+    "value": pl.Float64,
+}
 MESSAGE: Final = pl.col("message")
 REMEMBERED: Final = 4096
 
@@ -98,6 +107,8 @@ def take_samples(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the rows of `engine_samples` (without incarnation) and the remaining messages."""
     found, rest = split_off(messages, MESSAGE.str.contains(STATS))
+    if found.is_empty():
+        return pl.DataFrame(schema=SCHEMA), rest
     parts = _parts(repeats.first_only(found))
     rows = _named(parts)
     bad = rows.filter(pl.col("value").is_null())

@@ -39,6 +39,17 @@ TAIL: Final = (
 )
 OWNED_START: Final = r"^Engine [0-9]{3,6}: Iteration\("
 RANK: Final = re.compile(r"[A-Za-z_]+_(?:DP)?([0-9]+) pid=")
+SCHEMA: Final = {
+    "line": pl.Int64,
+    "engine": pl.String,
+    "step_ix": pl.Int64,
+    "logged_at_ns": pl.Int64,
+    "elapsed_ns": pl.Int64,
+    **dict.fromkeys(NUMBERS.values(), pl.Int64),
+    "kv_used_ratio": pl.Float64,
+    "dummy": pl.Boolean,
+    "covers_steps": pl.Int64,
+}
 MESSAGE: Final = pl.col("message")
 RESTART_DROP: Final = 10_000
 """A number lower by more than this, or lower than half, is a new count and not a late line."""
@@ -129,6 +140,8 @@ def take_steps(messages: pl.DataFrame, problems: Problems) -> tuple[pl.DataFrame
     """Return the rows of `engine_steps` (without incarnation) and the remaining messages."""
     found, rest = split_off(messages, MESSAGE.str.starts_with("Iteration("))
     owned, rest = split_off(rest, MESSAGE.str.contains(OWNED_START))
+    if found.is_empty() and owned.is_empty():
+        return pl.DataFrame(schema=SCHEMA), rest
     found = found.with_columns(engine=_rank(found["process"]))
     if not owned.is_empty():
         colon = MESSAGE.str.find(":", literal=True)

@@ -137,16 +137,16 @@ class _Reading:
         events, messages = self.requests.take(messages, lines.fast)
         samples, messages = take_samples(messages, self.repeats, self.problems)
         json_access, messages = requests.take_json_access(messages)
-        events += [requests.responses(lines.access), requests.responses(json_access)]
+        events += [requests.responses(rows) for rows in (lines.access, json_access) if rows.height]
         if lines.fast is not None:
             steps = _together([steps, lines.fast.steps])
             events.append(lines.fast.access)
-        rows = _together(events)
+        event_rows = _together(events)
         yield from self.facts.read(messages, lines.rest, lines.times, carried)
         step_lives, sample_lives = self.lives.number(steps, samples)
         yield from _batches("engine_steps", steps.with_columns(incarnation=step_lives))
         yield from _batches("engine_samples", samples.with_columns(incarnation=sample_lives))
-        yield from _batches("request_events", rows)
+        yield from _batches("request_events", event_rows)
 
     def _is_whole(self, lines: Lines, line: int) -> bool:
         """Judge a last line without a newline; report it when it is cut off."""
@@ -189,9 +189,9 @@ def _clock(kind: ClockKind | None) -> Clock:
 
 def _together(frames: list[pl.DataFrame]) -> pl.DataFrame:
     """Return the rows of all frames in the order of their lines."""
-    filled = [frame for frame in frames if frame.height] or frames[:1]
-    if len(filled) == 1:
-        return filled[0].sort("line", maintain_order=True)
+    filled = [frame for frame in frames if frame.height]
+    if not filled:
+        return frames[0] if frames else pl.DataFrame()
     return pl.concat(filled, how="diagonal").sort("line", maintain_order=True)
 
 

@@ -23,7 +23,7 @@ def command(
     """Set configurations side by side."""
     from dataclasses import asdict
 
-    from trueput.cli.compare_page import draw, grids
+    from trueput.cli.pages.compare_page import draw, grids
     from trueput.cli.output import Grid, emit, rendered, to_csv, to_json, to_markdown
     from trueput.verbs.compare import compare
 

@@ -19,8 +19,13 @@ def command(
     store: options.Store = None,
 ) -> None:
     """Tell the whole story on recorded sample runs, in under a minute."""
-    from trueput.cli import demo_page
-    from trueput.cli.output import console
+    from trueput.cli.pages import demo_page
+    from trueput.cli.output import emit, rendered
     from trueput.verbs.demo import demo
 
-    demo_page.draw(console(), demo(data, options.reading(store)))
+    story = demo(data, options.reading(store))
+
+    def draw(target: object) -> None:
+        demo_page.draw(target, story)  # type: ignore[arg-type]  # a rich console
+
+    emit({"table": lambda: rendered(draw)}, "table", draw=draw)

@@ -22,7 +22,7 @@ def command(
     """Say what a folder can prove, and which switch would let it prove more."""
     from dataclasses import asdict
 
-    from trueput.cli import doctor_page
+    from trueput.cli.pages import doctor_page
     from trueput.cli.output import emit, rendered, to_csv, to_json, to_markdown
     from trueput.verbs.doctor import doctor
 

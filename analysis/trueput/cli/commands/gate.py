@@ -25,7 +25,7 @@ def command(
     output: options.Output = None,
 ) -> None:
     """Judge candidates against a baseline; the exit code is the verdict."""
-    from trueput.cli import gate_page
+    from trueput.cli.pages import gate_page
     from trueput.cli.output import emit, rendered
     from trueput.gate.render import to_json, to_markdown
     from trueput.verbs.gate import gate

@@ -20,7 +20,7 @@ def command(
     output: options.Output = None,
 ) -> None:
     """Show one run: outcomes, goodput, phases, recompute, engine time, evidence."""
-    from trueput.cli import show_page
+    from trueput.cli.pages import show_page
     from trueput.cli.output import emit, rendered, to_json
     from trueput.verbs.show import show
 

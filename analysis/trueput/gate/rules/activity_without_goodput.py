@@ -76,7 +76,7 @@ def _headline(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect) -
     others = f"; not shown to rise: {', '.join(rest)}" if rest else ""
     return (
         f"{_name(rung)} rose, {bounds_text(effect)}, and goodput did not, {bounds_text(goodput)} "
-        f"(rose: {', '.join(rose)}{others}){_where_it_went(evidence)}."
+        f"(rose: {', '.join(rose)}{others}){_recomputed(evidence, rung)}{_where_it_went(evidence)}."
     )
 
 
@@ -92,24 +92,45 @@ def _settle(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect) -> 
     return most(needed)
 
 
+def _recomputed(evidence: Evidence, rung: Rung) -> str:
+    """Say how much of the growth in scheduled tokens was computed again; empty for other rungs."""
+    if rung.metric != "scheduled_tokens":
+        return ""
+    sides = [
+        [(number(run.recompute, "scheduled_tokens"), number(run.recompute, "recomputed_tokens"))
+         for run in side]
+        for side in (evidence.baseline, evidence.candidate)
+    ]  # fmt: skip
+    if any(value is None for side in sides for pair in side for value in pair):
+        return ""
+    means = [
+        [sum(pair[part] or 0.0 for pair in side) / len(side) for part in (0, 1)] for side in sides
+    ]
+    grown, again = means[1][0] - means[0][0], means[1][1] - means[0][1]
+    if grown <= 0:
+        return ""
+    return (
+        f"; recompute is {max(0.0, again) / grown:.0%} of the increase of {grown:,.0f} tokens a run"
+    )
+
+
 def _where_it_went(evidence: Evidence) -> str:
-    """Name the ledger cell whose share of the window grew most; empty without two ledgers."""
+    """Name the work and the outcome whose share of the window grew most; empty without ledgers."""
     before, after = _cells(evidence.baseline), _cells(evidence.candidate)
     if before is None or after is None:
         return ""
-    growth = {
-        cell: after.get(cell, 0.0) - before.get(cell, 0.0)
-        for cell in sorted({*before, *after})
-        if cell[0] != "idle"
-    }
-    cell = max(growth, key=lambda key: growth[key], default=None)
-    if cell is None or growth[cell] <= 0:
-        return ""
-    work, outcome = cell
-    return (
-        f"; the largest increase in the ledger is {work} for requests with outcome {outcome}, "
-        f"{100 * growth[cell]:+.1f} points of the window"
-    )
+    grown = []
+    for part in (0, 1):
+        change: dict[str, float] = {}
+        for cell in {*before, *after}:
+            if cell[0] != "idle":
+                by = after.get(cell, 0.0) - before.get(cell, 0.0)
+                change[cell[part]] = change.get(cell[part], 0.0) + by
+        name = max(sorted(change), key=lambda key: change[key], default=None)
+        if name is None or change[name] <= 0:
+            return ""
+        grown.append(f"{name} ({100 * change[name]:+.1f} points of the window)")
+    return f"; in the ledger the work that grew most is {grown[0]}, the outcome {grown[1]}"
 
 
 def _cells(runs: Sequence[RunFigures]) -> dict[tuple[str, str], float] | None:

@@ -29,4 +29,6 @@ SELECT
   CAST(sum(preemptions) AS BIGINT) AS preemptions,
   max(finish_reason) FILTER (event IN ('finished', 'span')) AS finish_reason
 FROM stg_engine_facts
+-- the bench client asks /tokenize once: no generation request
+WHERE NOT starts_with(request_id, 'tokenize-')
 GROUP BY run_id, request_id

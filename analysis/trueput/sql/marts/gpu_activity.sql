@@ -24,6 +24,8 @@ WITH steps AS (
   JOIN int_run_windows AS w ON w.run_id = c.run_id
   WHERE c.metric = 'vllm:estimated_flops_per_gpu_total'
   GROUP BY c.run_id
+  -- the series exists, and stays 0, where --enable-mfu-metrics is off: not observed
+  HAVING sum(c.growth) > 0
 )
 SELECT g.run_id, NULL::BIGINT AS device, g.metric, g.value, g.unit, g.rate, w.window_ns, g.basis
 FROM rungs AS g

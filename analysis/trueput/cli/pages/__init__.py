@@ -1,0 +1,1 @@
+"""Pages for people: how a result is laid out on a terminal."""

@@ -1,0 +1,73 @@
+"""Configurations side by side on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from trueput.cli.output import Grid
+from trueput.cli.pages.layout import heading, say, table
+from trueput.units import ns_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trueput.verbs.compare import Comparison, Line
+
+_NAMES = ("metric", "baseline", "candidate", "ratio", "bounds")
+
+
+def _value(value: float | None, unit: str) -> str | None:
+    if value is None:
+        return None
+    if value == float("inf"):
+        return "inf (failed)"
+    if unit == "ns":
+        return ns_text(round(value))
+    return f"{value:,.0f}" if unit == "count" else f"{value:.4g}"
+
+
+def _row(line: Line) -> list[str | None]:
+    known = line.ratio_low is not None and line.ratio_high is not None
+    unit = "" if line.unit in {"ns", "count"} else f" [{line.unit}]"
+    return [
+        line.metric + unit,
+        _value(line.baseline, line.unit),
+        _value(line.candidate, line.unit),
+        None if line.ratio is None else f"{line.ratio:.3f}",
+        f"{line.ratio_low:.3f} to {line.ratio_high:.3f}" if known else None,
+    ]
+
+
+def _shown(found: Comparison) -> list[Line]:
+    return [x for x in found.lines if x.baseline is not None or x.candidate is not None]
+
+
+def draw(console: Console, found: Sequence[Comparison]) -> None:
+    """Print each candidate beside the baseline."""
+    for one in found:
+        heading(console, f"{one.candidate.name}", f"against {one.baseline.name}")
+        say(console, one.method, "dim")
+        rows = [_row(line) for line in _shown(one)]
+        table(console, _NAMES, rows, ("baseline", "candidate", "ratio"))
+        if one.differences:
+            heading(console, "What differs between the sides")
+            cells = [
+                [d.aspect, d.baseline, d.candidate, d.difference, "blocks" if d.blocks else ""]
+                for d in one.differences
+            ]
+            table(console, ("aspect", "baseline", "candidate", "by", ""), cells)
+
+
+def grids(found: Comparison) -> list[Grid]:
+    """Return the comparison as grids, for Markdown."""
+    title = f"{found.candidate.name} against {found.baseline.name}"
+    rows = [_row(line) for line in _shown(found)]
+    made = [Grid(_NAMES, rows, title, frozenset({"baseline", "candidate", "ratio"}))]
+    if found.differences:
+        cells = [
+            [d.aspect, d.baseline, d.candidate, d.difference, d.blocks] for d in found.differences
+        ]
+        columns = ("aspect", "baseline", "candidate", "by", "blocks")
+        made.append(Grid(columns, cells, "What differs between the sides"))
+    return made

@@ -1,0 +1,122 @@
+"""A gate's result on a page."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from trueput.cli.output import Grid, to_csv as grid_csv
+from trueput.cli.pages.layout import heading, say, table
+from trueput.gate.rule_api import Finding, Outcome
+from trueput.gate.verdict import CandidateResult, GateResult, Verdict
+from trueput.units import ns_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STYLES = {
+    Verdict.PASS: "bold green",
+    Verdict.FLAGGED: "bold red",
+    Verdict.UNUSABLE: "bold red",
+    Verdict.NOT_COMPARABLE: "bold yellow",
+    Verdict.INCONCLUSIVE: "bold yellow",
+}
+_OUTCOME_STYLES = {
+    Outcome.FLAGGED: "red",
+    Outcome.PASS: "green",
+    Outcome.INCONCLUSIVE: "yellow",
+    Outcome.NOT_APPLICABLE: "dim",
+}
+
+
+def draw(console: Console, result: GateResult) -> None:
+    """Print the verdicts, each with its findings, reasons and scope."""
+    from rich.text import Text
+
+    for candidate in result.candidates:
+        line = Text("\n" + candidate.verdict.value.replace("_", " ").upper(), STYLES[candidate.verdict])
+        line.append(f"  {candidate.config}", "bold")
+        line.append(f"  against {result.baseline_config}", "not bold")
+        console.print(line)
+        _draw_candidate(console, candidate, result)
+
+
+def _draw_candidate(console: Console, candidate: CandidateResult, result: GateResult) -> None:
+    sides = f"{len(result.baseline_runs)} baseline and {len(candidate.runs)} candidate runs"
+    say(console, f"objective {result.slo or 'none'}; window `{result.window_rule}`; {sides}")
+    say(console, f"because of {candidate.reason}" if candidate.findings else candidate.reason)
+    if candidate.findings:
+        heading(console, "Findings", "ratio candidate / baseline, one-sided 95 % bounds")
+        _findings(console, candidate)
+    if candidate.comparability:
+        heading(console, "What differs between the sides")
+        rows = [
+            [d.aspect, d.baseline, d.candidate, d.difference, "blocks" if d.blocks else ""]
+            for d in candidate.comparability
+        ]
+        table(console, ("aspect", "baseline", "candidate", "by", ""), rows)
+
+
+def _findings(console: Console, candidate: CandidateResult) -> None:
+    """Print each rule with its figures and its sentence, then what all of it covers."""
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = [f for f in candidate.findings if f.outcome is not Outcome.NOT_APPLICABLE]
+    rule = ""
+    for finding in shown:
+        if finding.rule != rule:
+            rule = finding.rule
+            weight = "" if finding.severity == "blocking" else "  informing"
+            line = Text("  " + rule, "bold")
+            line.append(weight, "not bold dim")
+            console.print(line)
+        mark = finding.outcome.value.replace("_", " ")
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        grid.add_column(width=13)
+        grid.add_column(overflow="fold")
+        figures = Text(f"{finding.metric}  {_figures(finding)}\n")
+        figures.append(finding.conclusion, "dim")
+        grid.add_row(Text(mark, _OUTCOME_STYLES[finding.outcome]), figures)
+        console.print(Padding(grid, (0, 0, 0, 4)))
+    left = [f.rule for f in candidate.findings if f.outcome is Outcome.NOT_APPLICABLE]
+    unseen = [r for r in dict.fromkeys(left) if all(f.rule != r for f in shown)]
+    if unseen:
+        say(console, "not applicable: " + ", ".join(unseen), "dim")
+    heading(console, "What this covers")
+    sentences = [x.strip(" .") for f in shown for x in f.scope.split(". ")]
+    for sentence in dict.fromkeys(sentences):
+        say(console, f"{sentence}.", "dim")
+
+
+def _figures(finding: Finding) -> str:
+    """`baseline -> candidate unit, ratio (bounds)`, as far as known."""
+    base, cand = _value(finding.baseline, finding.unit), _value(finding.candidate, finding.unit)
+    unit = "" if finding.unit in {"ns", "ratio"} else f" {finding.unit}"
+    text = f"{base or 'unknown'} -> {cand or 'unknown'}{unit}"
+    if finding.ratio is not None and math.isfinite(finding.ratio):
+        text += f"  {finding.ratio:.3f}x"
+    if finding.ratio_low is not None and finding.ratio_high is not None:
+        text += f" ({finding.ratio_low:.3f} to {finding.ratio_high:.3f})"
+    return text
+
+
+def _value(value: float | None, unit: str) -> str | None:
+    if value is None:
+        return None
+    if unit == "ns":
+        return ns_text(round(value))
+    return f"{value:.4g}"
+
+
+def to_csv(result: GateResult) -> str:
+    """Return one line per finding."""
+    rows = [
+        [c.config, c.verdict.value, *(str(v) if k == "outcome" else v for k, v in asdict(f).items())]
+        for c in result.candidates
+        for f in c.findings
+    ]
+    names = ["config", "verdict", *Finding.__dataclass_fields__]
+    return grid_csv(Grid(names, rows))

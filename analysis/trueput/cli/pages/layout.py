@@ -1,0 +1,94 @@
+"""Pieces that the pages share: headings, small tables, bars, spans of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from trueput.cli.output import cell, printable
+from trueput.units import ns_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+BAR_WIDTH = 20
+
+
+def heading(console: Console, text: str, note: str = "") -> None:
+    """Print a section heading, with a short note behind it."""
+    from rich.text import Text
+
+    line = Text("\n" + printable(text), style="bold")
+    if note:
+        line.append("  " + printable(note), style="not bold dim")
+    console.print(line)
+
+
+def say(console: Console, text: str, style: str = "", indent: int = 2) -> None:
+    """Print wrapped text, indented."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console.print(Padding(Text(printable(text), style=style), (0, 0, 0, indent)))
+
+
+def table(
+    console: Console,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    right: Sequence[str] = (),
+    styles: Sequence[str] | None = None,
+) -> None:
+    """Print a small table without a frame; columns without any value are left out."""
+    from rich import box
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    kept = [i for i, _ in enumerate(columns) if any(r[i] not in (None, "") for r in rows)]
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
+    for i in kept:
+        name = columns[i]
+        made.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for number, row in enumerate(rows):
+        style = styles[number] if styles else ""
+        made.add_row(*(Text(cell(row[i]), style=style) for i in kept))
+    console.print(Padding(made, (0, 0, 0, 2)))
+
+
+def bar(share: float | None, width: int = BAR_WIDTH) -> str:
+    """Return a bar for a share of 0..1; empty for unknown."""
+    if share is None:
+        return ""
+    eighths = round(max(0.0, min(1.0, share)) * width * 8)
+    full, rest = divmod(eighths, 8)
+    return "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
+
+
+def percent(share: float | None) -> str:
+    """Return a share as text: one decimal, `-` for unknown."""
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def rate(value: float | None, unit: str = "/s") -> str:
+    """Return a rate with three significant digits."""
+    return "-" if value is None else f"{value:.3g} {unit}".replace(" /s", "/s")
+
+
+def count(value: Any) -> str:
+    """Return a count with thousands commas, `-` for unknown."""
+    return "-" if value is None else f"{int(value):,}"
+
+
+def span(value: Any) -> str:
+    """Return a span of ns for people."""
+    return ns_text(None if value is None else int(value))
+
+
+def bounds(low: Any, high: Any, shown: str) -> str:
+    """Return a figure, with its bounds where they differ from it."""
+    if low is None and high is None:
+        return shown
+    if shown == "-":
+        return f"{count(low)} to {count(high) if high is not None else 'unknown'}"
+    return shown if low == high else f"{shown} ({count(low)} to {count(high)})"

@@ -1,0 +1,247 @@
+"""One run on a page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trueput.cli.output import Grid, to_csv as grid_csv, to_markdown as grid_markdown
+from trueput.cli.pages.layout import (
+    bar,
+    bounds,
+    count,
+    heading,
+    percent,
+    rate,
+    say,
+    span,
+    table,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Found = dict[str, list[dict[str, Any]]]
+
+_OUTCOMES = (
+    "good", "late", "rejected", "failed", "aborted", "unfinished", "not_sent", "unknown",
+)  # fmt: skip
+
+
+def draw(console: Console, found: Found) -> None:
+    """Print the page of one run."""
+    _head(console, found)
+    for row in found["goodput"]:
+        _outcomes(console, row)
+    _phases(console, found)
+    _recompute(console, found)
+    _ledger(console, found)
+    _activity(console, found)
+    _paid(console, found)
+    _evidence(console, found)
+
+
+def _head(console: Console, found: Found) -> None:
+    run = found["runs"][0]
+    parts = [run["engine"], run["engine_version"], run["model"], run["hardware"]]
+    heading(console, run["run_id"], "  ".join(str(p) for p in parts if p))
+    if not run["usable"]:
+        say(console, "too little of this run could be read: see `trueput doctor`", "bold red")
+    if run["simulated"]:
+        say(console, "simulated: no real engine ran")
+    slo = found["slo_policy"][0]
+    if slo["slo"]:
+        say(console, f"objective {slo['slo']} (from {slo['origin']})")
+    else:
+        say(console, "no objective is known, so no request is good or late: give --slo")
+
+
+def _outcomes(console: Console, row: dict[str, Any]) -> None:
+    session = f"session {row['session']}" if row["session"] else ""
+    window = f"window `{row['window_rule']}`, {span(row['window_ns'])}"
+    heading(console, "Requests", "  ".join(p for p in (session, window, row["basis"]) if p))
+    chain = ("planned", "sent", "answered", "complete", "good")
+    known = [count(row[f"{name}_requests"]) for name in chain]
+    table(console, chain, [known], right=chain)
+    ended = [
+        (name, row[f"{name}_requests"]) for name in _OUTCOMES if row[f"{name}_requests"]
+    ]
+    if ended:
+        text = ", ".join(f"{count(n)} {name.replace('_', ' ')}" for name, n in ended)
+        say(console, f"ended: {text}")
+    claimed = row["client_claimed_complete_requests"]
+    if claimed is not None:
+        word = "the same" if claimed == row["complete_requests"] else "NOT the same"
+        say(console, f"the client claims {count(claimed)} complete: {word}")
+    if row["other_traffic_requests"]:
+        say(console, f"other traffic, not counted: {count(row['other_traffic_requests'])}")
+    if row["slo_not_applicable_requests"]:
+        n = count(row["slo_not_applicable_requests"])
+        say(console, f"{n} have a limit that does not apply to them (one-token replies)")
+    good = rate(row["goodput_rps"])
+    if row["goodput_rps"] is None and row["goodput_rps_high"] is not None:
+        good = f"{rate(row['goodput_rps_low'])} to {rate(row['goodput_rps_high'])}"
+    share = percent(row["slo_attainment_ratio"])
+    if row["slo_attainment_ratio"] is None and row["slo_attainment_ratio_high"] is not None:
+        low, high = row["slo_attainment_ratio_low"], row["slo_attainment_ratio_high"]
+        share = f"{percent(low)} to {percent(high)}"
+    cells = [good, share, rate(row["request_throughput_rps"]), rate(row["output_tokens_per_s"])]
+    cells += [count(row["wasted_output_tokens"])]
+    names = ("goodput", "attainment", "complete", "output tokens", "wasted tokens")
+    table(console, names, [cells], right=names)
+
+
+def _phases(console: Console, found: Found) -> None:
+    rows = sorted(found["run_phases"], key=lambda r: -(r["time_ns"] or -1))
+    known = [r for r in rows if r["time_ns"] is not None]
+    heading(console, "Where the requests' time went", "sum over the run's own requests")
+    if not known:
+        say(console, "no request has a known wall time")
+        return
+    shown = [r for r in known if r["time_ns"] or r["phase"] in {"requeue", "recompute"}]
+    table(
+        console,
+        ("phase", "time", "share", "", "basis", "known for"),
+        [
+            [r["phase"], span(r["time_ns"]), percent(r["share_ratio"]), bar(r["share_ratio"]),
+             r["basis"], percent(r["covered_requests_ratio"])]
+            for r in shown
+        ],
+        right=("time", "share", "known for"),
+    )  # fmt: skip
+    unknown = [r["phase"] for r in rows if r["time_ns"] is None and r["phase"] != "kv_transfer"]
+    if unknown:
+        say(console, "unknown, not 0: " + ", ".join(unknown), "dim")
+
+
+def _recompute(console: Console, found: Found) -> None:
+    if not found["recompute"]:
+        return
+    row = found["recompute"][0]
+    heading(console, "Recompute", f"{row['method']}, {row['basis']}")
+    tokens = bounds(
+        row["recomputed_tokens_low"], row["recomputed_tokens_high"], count(row["recomputed_tokens"])
+    )
+    names = ("preemptions", "requests hit", "tokens again", "of scheduled", "engine time")
+    cells = [
+        count(row["preemptions"]),
+        count(row["preempted_requests"]),
+        tokens,
+        percent(row["recomputed_ratio"]),
+        span(row["recompute_ns"]),
+    ]
+    table(console, names, [cells], right=names)
+
+
+def _ledger(console: Console, found: Found) -> None:
+    rows = found["gpu_ledger"]
+    if not rows:
+        return
+    devices = rows[0]["devices"]
+    note = f"{span(rows[0]['window_ns'])} x {devices} engine rank{'s' if devices != 1 else ''}"
+    heading(console, "Where the engine's time went", note + ", printed step time, not GPU time")
+    works = list(dict.fromkeys(r["work"] for r in rows))
+    order = ["prefill", "decode", "recompute", "other", "unattributed", "idle"]
+    works.sort(key=lambda w: order.index(w) if w in order else 99)
+    outcomes = [o for o in (*_OUTCOMES, "other_traffic", "none") if any(
+        r["outcome"] == o and r["time_ns"] for r in rows
+    )]  # fmt: skip
+    lines = []
+    for work in works:
+        cells = {r["outcome"]: r["time_ns"] for r in rows if r["work"] == work}
+        known = [t for t in cells.values() if t is not None]
+        total = sum(known) if known else None
+        whole = rows[0]["window_ns"] * devices
+        share = total / whole if total is not None and whole else None
+        line = [work, span(total), percent(share), bar(share, 12)]
+        line += [span(cells[o]) if cells.get(o) else "" for o in outcomes]
+        lines.append(line)
+    names = ["work", "time", "share", "", *(o.replace("_", " ") for o in outcomes)]
+    table(console, names, lines, right=("time", "share", *names[4:]))
+
+
+def _activity(console: Console, found: Found) -> None:
+    rows = found["gpu_activity"]
+    batch = found["batching"][0] if found["batching"] else None
+    if rows:
+        heading(console, "Activity", "each rung compares only with itself")
+        table(
+            console,
+            ("rung", "value", "unit", "rate", "basis"),
+            [
+                [r["metric"], r["value"], r["unit"],
+                 percent(r["rate"]) if r["unit"] == "ns" else rate(r["rate"]), r["basis"]]
+                for r in rows
+            ],
+            right=("value", "rate"),
+        )  # fmt: skip
+    if batch and any(batch[k] is not None for k in batch if k != "run_id"):
+        text = (
+            f"batch of {batch['decode_batch_mean']:.2f} decoding sequences on average, "
+            if batch["decode_batch_mean"] is not None
+            else ""
+        )
+        means = [
+            f"{label} {batch[key]:.2f}"
+            for label, key in (("running", "running_mean"), ("waiting", "waiting_mean"))
+            if batch[key] is not None
+        ]
+        used = batch["kv_used_ratio_p99"]
+        means += [f"KV cache p99 {percent(used)}"] if used is not None else []
+        say(console, text + ", ".join(means))
+
+
+def _paid(console: Console, found: Found) -> None:
+    rows = found["paid_most"]
+    if not rows:
+        return
+    heading(console, "Requests that paid most for preemption", "inferred; confidence in [0, 1]")
+    table(
+        console,
+        ("request", "outcome", "end to end", "waited again", "recompute", "times", "confidence"),
+        [
+            [r["request_id"], r["outcome"], span(r["e2e_ns"]), span(r["requeue_ns"]),
+             span(r["recompute_ns"]), r["preemptions"], f"{r['confidence']:.2f}"]
+            for r in rows
+        ],
+        right=("end to end", "waited again", "recompute", "times", "confidence"),
+    )  # fmt: skip
+
+
+def _evidence(console: Console, found: Found) -> None:
+    missing = [r for r in found["evidence"] if r["what_would_improve_it"]]
+    if missing:
+        heading(console, "What would let these files say more")
+        for row in missing:
+            say(console, f"{row['question']}: {row['what_would_improve_it']}")
+    problems = [p for p in found["problems"] if p["severity"] != "info"]
+    if problems:
+        heading(console, "Problems in the input")
+        for problem in problems[:10]:
+            where = problem["source_id"] or "run"
+            where += f":{problem['line']}" if problem["line"] else ""
+            say(console, f"{where}: {problem['code']} {problem['text']}")
+        if len(problems) > 10:
+            say(console, f"and {len(problems) - 10} more: `trueput sql \"FROM problems\"`")
+
+
+def _grid(name: str, rows: list[dict[str, Any]]) -> Grid:
+    columns = list(rows[0]) if rows else []
+    return Grid(columns, [list(r.values()) for r in rows], title=name)
+
+
+def to_markdown(found: Found) -> str:
+    """Return every non-empty view as a Markdown table."""
+    skip = {"request_outcomes", "request_phases", "timeline"}
+    grids = [_grid(n, rows) for n, rows in found.items() if rows and n not in skip]
+    return "\n".join(grid_markdown(g) for g in grids)
+
+
+def to_csv(found: Found) -> str:
+    """Return the run's requests as CSV: outcome and phases of each."""
+    phases = {r["request_id"]: r for r in found["request_phases"]}
+    names = [n for n in (found["request_phases"] or [{}])[0] if n.endswith("_ns") and n != "e2e_ns"]
+    rows = [
+        {**r, **{n: phases.get(r["request_id"], {}).get(n) for n in names}}
+        for r in found["request_outcomes"]
+    ]
+    return grid_csv(_grid("", rows))
