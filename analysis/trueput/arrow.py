@@ -20,7 +20,7 @@ _STORAGE: dict[str, pa.DataType] = {
 }
 
 
-def _field(column: Column) -> pa.Field:
+def _field(column: Column) -> Any:
     meta = {"doc": column.doc, "unit": column.shown_unit, "type": column.type}
     return pa.field(column.name, _STORAGE[column.storage], nullable=column.null, metadata=meta)
 
@@ -29,11 +29,15 @@ def _field(column: Column) -> pa.Field:
 def arrow_schema(table: str) -> pa.Schema:
     """Return the Arrow schema of an ingested table, docs and units as field metadata."""
     definition = tables()[table]
-    meta = {"table": definition.name, "version": str(definition.version), "doc": definition.doc}
+    meta: dict[bytes | str, bytes | str] = {
+        "table": definition.name,
+        "version": str(definition.version),
+        "doc": definition.doc,
+    }
     return pa.schema([_field(c) for c in definition.columns], metadata=meta)
 
 
-class InvalidRows(Exception):
+class InvalidRowsError(Exception):
     """Rows that break their table's schema: a defect of a source, not of the input."""
 
 
@@ -45,7 +49,7 @@ def conform(
     """Return `rows` as a Table with exactly the schema of `table`.
 
     Missing columns become NULL, `constants` fill whole columns (run_id, source_id), types are
-    cast. Raises InvalidRows for unknown columns, a NULL where none may be, or an unknown enum.
+    cast. Raises InvalidRowsError for unknown columns, a NULL where none may be, or an unknown enum.
     """
     schema = arrow_schema(table)
     if isinstance(rows, pa.RecordBatch):
@@ -53,7 +57,7 @@ def conform(
     if not isinstance(rows, pa.Table):
         rows = _from_dicts(table, rows, schema)
     if unknown := set(rows.column_names) - set(schema.names):
-        raise InvalidRows(f"{table}: unknown columns {sorted(unknown)}")
+        raise InvalidRowsError(f"{table}: unknown columns {sorted(unknown)}")
     arrays: list[Any] = []
     for item in schema:
         if item.name in constants:
@@ -70,7 +74,7 @@ def conform(
 def _from_dicts(table: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     names = {name for row in rows for name in row}
     if unknown := names - set(schema.names):
-        raise InvalidRows(f"{table}: unknown columns {sorted(unknown)}")
+        raise InvalidRowsError(f"{table}: unknown columns {sorted(unknown)}")
     columns: dict[str, Any] = {}
     for item in schema:
         if item.name in names:
@@ -78,29 +82,29 @@ def _from_dicts(table: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema
             try:
                 columns[item.name] = pa.array(values, item.type)
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-                raise InvalidRows(f"{table}.{item.name}: {error}") from error
+                raise InvalidRowsError(f"{table}.{item.name}: {error}") from error
     if not columns:
         return pa.table({"_": pa.nulls(len(rows))}).select([])
     return pa.table(columns)
 
 
-def _cast(table: str, array: Any, item: pa.Field) -> Any:
+def _cast(table: str, array: Any, item: Any) -> Any:
     if array.type == item.type:
         return array
     try:
         return array.cast(item.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InvalidRows(f"{table}.{item.name}: {error}") from error
+        raise InvalidRowsError(f"{table}.{item.name}: {error}") from error
 
 
 def _validate(definition: Table, rows: pa.Table) -> None:
     for column in definition.columns:
         values = rows.column(column.name)
         if not column.null and values.null_count:
-            raise InvalidRows(f"{definition.name}.{column.name}: {values.null_count} NULLs")
+            raise InvalidRowsError(f"{definition.name}.{column.name}: {values.null_count} NULLs")
         if column.enum and rows.num_rows:
             allowed = pa.array(list(column.enum), pa.string())
             bad = pc.invert(pc.is_in(pc.drop_null(values), value_set=allowed))
             if pc.any(bad).as_py():
                 odd = pc.drop_null(values).filter(bad)[0].as_py()
-                raise InvalidRows(f"{definition.name}.{column.name}: unknown word `{odd}`")
+                raise InvalidRowsError(f"{definition.name}.{column.name}: unknown word `{odd}`")

@@ -67,7 +67,13 @@ def parse_slo(text: str, where: str = "--slo") -> Slo:
         if name in values:
             raise UsageError(f"{where}: `{name}` stands twice", _EXAMPLE)
         values[name] = _limit(name, limit, where)
-    return Slo(**values)
+    return Slo(
+        ttft=values.get("ttft"),
+        tpot=values.get("tpot"),
+        itl_p99=values.get("itl_p99"),
+        e2e=values.get("e2e"),
+        min_output_tokens=values.get("min_output_tokens"),
+    )
 
 
 def _limit(name: str, limit: str, where: str) -> int:

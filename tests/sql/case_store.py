@@ -22,7 +22,14 @@ SQL_TYPES = {
     "float64": "DOUBLE",
     "list<int64>": "BIGINT[]",
 }
-_USUAL = {"run_id": "r", "source_id": "f", "engine": "0", "covers_steps": 1, "usable": True}
+_USUAL = {
+    "run_id": "r",
+    "source_id": "f",
+    "engine": "0",
+    "covers_steps": 1,
+    "usable": True,
+    "basis": "inferred",
+}
 _BLANK = {"string": "", "bool": False, "int64": 0, "float64": 0.0}
 
 Row = Mapping[str, Any]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from sql.case_store import csv_rows, open_store, shown, typed_rows
+
 from trueput.warehouse.models import models
 
 FILES = sorted(Path(__file__).parent.glob("*.toml"))

@@ -58,9 +58,7 @@ class EngineRecord:
         return fit.offset_ns or 0 if fit is not None else 0
 
 
-def attribute_engine(
-    record: EngineRecord, rows: dict[str, Any], problems: list[Problem]
-) -> None:
+def attribute_engine(record: EngineRecord, rows: dict[str, Any], problems: list[Problem]) -> None:
     """Add run_recompute, step_costs, step_work and request_recompute to `rows`.
 
     Without iteration records only what counters say is added. A failure inside the attribution
@@ -141,8 +139,10 @@ def _totals(record: EngineRecord) -> Totals:
             )
         )
         series = ["source_id", "engine", "incarnation", "metric", "labels"]
-        ends = wanted.sort("at_ns", maintain_order=True).group_by(series).agg(
-            pl.col("value").first().alias("first"), pl.col("value").last().alias("last")
+        ends = (
+            wanted.sort("at_ns", maintain_order=True)
+            .group_by(series)
+            .agg(pl.col("value").first().alias("first"), pl.col("value").last().alias("last"))
         )
         base = pl.when(pl.col("incarnation") > 0).then(0.0).otherwise(pl.col("first"))
         for row in ends.with_columns((pl.col("last") - base).alias("growth")).collect().to_dicts():
@@ -387,9 +387,7 @@ def _write(
     frames = []
     for source, one, made in zip(sources, steps, found.steps, strict=True):
         spare = np.maximum(one.generation_tokens - one.generation_requests, 0)
-        of_context = np.minimum(
-            np.maximum(made.recomputed_tokens - spare, 0), one.context_tokens
-        )
+        of_context = np.minimum(np.maximum(made.recomputed_tokens - spare, 0), one.context_tokens)
         frames.append(
             _work_frame(run_id, source, one, made.recomputed_tokens, of_context, made.parts)
         )
@@ -458,9 +456,7 @@ def _shape_work(steps: Steps, limits: EngineLimits) -> tuple[StepWork, Ints]:
     kv = np.full(len(again), np.nan)
     if limits.num_blocks and limits.block_size:
         kv = steps.kv_used_ratio * (limits.num_blocks - 1) * limits.block_size
-    work = StepWork(
-        steps.elapsed_ns, steps.context_tokens, again, steps.generation_requests, kv
-    )
+    work = StepWork(steps.elapsed_ns, steps.context_tokens, again, steps.generation_requests, kv)
     return work, again
 
 

@@ -66,9 +66,7 @@ def _result(rows: pl.DataFrame, ids: pl.Expr, method: str, confidence: float) ->
     )
 
 
-def _link_client(
-    rows: pl.DataFrame, engine: pl.DataFrame, prefix: str | None
-) -> pl.DataFrame:
+def _link_client(rows: pl.DataFrame, engine: pl.DataFrame, prefix: str | None) -> pl.DataFrame:
     own = pl.coalesce("request_id", "correlation_id")
     if rows.select(own.is_not_null().all()).item():
         return _by_own_id(rows, engine, own)
@@ -103,7 +101,10 @@ def _by_own_id(rows: pl.DataFrame, engine: pl.DataFrame, own: pl.Expr) -> pl.Dat
     mine = rows.with_columns(own.alias("own"))
     known = engine.select(
         pl.col("request_id").alias("engine_id"),
-        pl.col("request_id").str.replace(r"^(?:chat)?cmpl-", "").str.replace(r"-0$", "").alias("own"),
+        pl.col("request_id")
+        .str.replace(r"^(?:chat)?cmpl-", "")
+        .str.replace(r"-0$", "")
+        .alias("own"),
     ).unique("own", keep="first")
     exact = engine.select(pl.col("request_id").alias("own"), pl.lit(True).alias("is_exact"))
     joined = mine.join(known, on="own", how="left").join(exact.unique("own"), on="own", how="left")
@@ -111,9 +112,7 @@ def _by_own_id(rows: pl.DataFrame, engine: pl.DataFrame, own: pl.Expr) -> pl.Dat
     return _result(joined, ids, "correlation_id", 1.0)
 
 
-def _best_stem(
-    rows: pl.DataFrame, engine: pl.DataFrame, prefix: str | None
-) -> pl.DataFrame | None:
+def _best_stem(rows: pl.DataFrame, engine: pl.DataFrame, prefix: str | None) -> pl.DataFrame | None:
     """Return row_ix -> engine_id for the family of engine ids that fits the client best."""
     parts = engine.with_columns(
         pl.col("request_id").str.extract_groups(_ID_PATTERN).alias("parts")

@@ -186,5 +186,3 @@ def _name(rows: list[Row], folded: Mapping[str, str]) -> Sessions:
     for console, partner in folded.items():
         result.of_source[console] = result.of_source.get(partner)
     return result
-
-

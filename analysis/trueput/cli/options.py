@@ -25,7 +25,9 @@ Window = Annotated[
 Format = Annotated[str, typer.Option("--format", help="table, json, csv or markdown.")]
 Output = Annotated[
     list[Path] | None,
-    typer.Option("-o", "--output", help="Write to a file; its suffix names the format. Repeatable."),
+    typer.Option(
+        "-o", "--output", help="Write to a file; its suffix names the format. Repeatable."
+    ),
 ]
 
 
@@ -38,9 +40,7 @@ def reading(store: Path | None, slo: str | None = None, window: str = "all") -> 
     parse_window(window)
     if slo is not None:
         parse_slo(slo)
-    return Reading(
-        store=store, slo=slo, window=window, note=say, progress=progress_bar()
-    )
+    return Reading(store=store, slo=slo, window=window, note=say, progress=progress_bar())
 
 
 def say(text: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trueput.arrow import InvalidRows, arrow_schema, conform
+from trueput.arrow import InvalidRowsError, arrow_schema, conform
 from trueput.clock import ClockKind
 from trueput.source_api import Batch, Clock, Fact, Item, Problem, ReadOptions, Severity
 from trueput.sources import all_sources
@@ -121,7 +121,7 @@ def _guarded(items: Iterator[Item]) -> Iterator[Item]:
     """Turn a crash of a source into a problem, so that what was read before it is kept."""
     try:
         yield from items
-    except InvalidRows:
+    except InvalidRowsError:
         raise
     except Exception as error:  # noqa: BLE001  a source must not take the run down with it
         text = f"the reader failed here: {type(error).__name__}; what came before is kept"

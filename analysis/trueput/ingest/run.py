@@ -33,6 +33,7 @@ from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import Manifest, Store, encode
 from trueput.source_api import Fact, Problem, ReadOptions, Severity
+from trueput.sources import all_sources
 
 READER_VERSION = "1"
 """Raised when the same bytes would give other rows."""
@@ -126,14 +127,16 @@ def ingest_run(
 
 
 def _plan(work: _Work) -> list[FileTask]:
-    folder, seen, tasks = work.folder, {}, []
+    folder = work.folder
+    seen: dict[str, str] = {}
+    tasks: list[FileTask] = []
     described = _described_files(work.toml)
     names = tuple(folder.files)
     for name, path in folder.files.items():
         if name == RUN_TOML:
             continue
         if name in described:
-            generic = next((s for s in reading.all_sources() if s.name == "generic_records"), None)
+            generic = next((s for s in all_sources() if s.name == "generic_records"), None)
             answer = Claim(generic, 1.0, "named by [columns] in run.toml")
         else:
             answer = claim(path)
@@ -407,5 +410,3 @@ def _problem_rows(work: _Work) -> list[dict[str, Any]]:
         }
         for source, p in work.problems
     ]
-
-

@@ -47,6 +47,7 @@ ITERATION: Final = (
     ("generation_requests", b" generation requests, "),
     ("generation_tokens", b" generation tokens, iteration elapsed time: "),
 )
+RANK: Final = re.compile(r"[A-Za-z_]+_(?:DP)?([0-9]{1,9}) pid=")
 TENS: Final = 10 ** np.arange(6, -1, -1, dtype=np.int64)
 STEP_TAIL: Final = re.compile(
     r" ms(?P<dummy> \(dummy\))?(?:, [^,:]{1,40} KV cache usage: (?P<kv>[0-9]+(?:\.[0-9]+)?)%)?"
@@ -75,22 +76,27 @@ class Fast:
 
 @dataclass
 class _Prefixed:
-    """Lines with a prefix: where their message begins and ends, line number, process, time."""
+    """Lines with a prefix: where their message begins and ends, line number, process, time.
+
+    `process` numbers the names in `names`, of which the last is None.
+    """
 
     at: Places
     end: Places
     line: Places
-    process: pl.Series
+    process: Places
+    names: list[str | None]
     at_ns: pl.Series
 
-    def __getitem__(self, which: Flags) -> _Prefixed:
-        mask = pl.Series(which)
+    def of(self, index: Places) -> _Prefixed:
+        """Return the lines at these places of the arrays."""
         return _Prefixed(
-            self.at[which],
-            self.end[which],
-            self.line[which],
-            self.process.filter(mask),
-            self.at_ns.filter(mask),
+            self.at[index],
+            self.end[index],
+            self.line[index],
+            self.process[index],
+            self.names,
+            self.at_ns.gather(index),
         )
 
     def __len__(self) -> int:
@@ -98,7 +104,9 @@ class _Prefixed:
 
     def columns(self) -> dict[str, pl.Series]:
         """Return line, at_ns and process."""
-        return {"line": pl.Series(self.line), "at_ns": self.at_ns, "process": self.process}
+        names = pl.Series(self.names, dtype=pl.String)
+        process = names.gather(self.process)
+        return {"line": pl.Series(self.line), "at_ns": self.at_ns, "process": process}
 
 
 def line_ends(text: Text) -> Places:
@@ -109,21 +117,17 @@ def line_ends(text: Text) -> Places:
     return ends
 
 
-def _processes(text: Text, at: Places, end: Places) -> tuple[pl.Series, Flags]:
-    """Return the process between two parentheses of each line (null without), and whether it is
-    one. `end` is the place of the closing one, `at` of the opening one or -1."""
-    names = pl.repeat(None, len(at), dtype=pl.String, eager=True)
+def _processes(text: Text, at: Places, end: Places) -> tuple[list[str | None], Places, Flags]:
+    """Return the names of processes, which one stands between the parentheses of each line (the
+    last, None, without), and whether it is a process. `at` is the opening one's place or -1."""
     good = np.ones(len(at), np.bool_)
     there = np.flatnonzero(at >= 0)
-    if not len(there):
-        return names, good
     texts, codes = text.distinct(at[there] + 1, end[there], PROCESS_BYTES)
-    known = [name.partition(",")[0] if PROCESS.fullmatch(name) else None for name in texts]
-    good[there] = np.array([name is not None for name in known])[codes]
-    every = pl.Series([*known, None], dtype=pl.String)
-    index = np.full(len(at), len(known), np.int64)
+    names = [name.partition(",")[0] if PROCESS.fullmatch(name) else None for name in texts]
+    good[there] = np.array([name is not None for name in names], np.bool_)[codes]
+    index = np.full(len(at), len(names), np.int64)
     index[there] = codes
-    return every.gather(index), good
+    return [*names, None], index, good
 
 
 def scan(data: bytes, first_line: int, dates: Dates, last_at: int | None) -> Fast | None:
@@ -143,7 +147,7 @@ def scan(data: bytes, first_line: int, dates: Dates, last_at: int | None) -> Fas
         found[(found > end[bracketed]) | (text.bytes[found + 1] != ord(" "))] = -1
         closing[bracketed] = found
         base[bracketed] = np.where(found >= 0, found + 2, end[bracketed])
-    process, good = _processes(text, np.where(closing >= 0, opening, -1), closing)
+    names, process, good = _processes(text, np.where(closing >= 0, opening, -1), closing)
     good &= (opening < 0) | (closing >= 0)
     at, days, clock = _prefix_end(text, base, end)
     is_prefixed = good & (at >= 0)
@@ -163,10 +167,12 @@ def scan(data: bytes, first_line: int, dates: Dates, last_at: int | None) -> Fas
         at[is_prefixed],
         end[is_prefixed],
         line[is_prefixed],
-        process.filter(pl.Series(is_prefixed)),
+        process[is_prefixed],
+        names,
         times,
     )
-    access = _access(prefixed, line[is_access], process.filter(pl.Series(is_access)), tails, last_at)
+    processes = pl.Series(names, dtype=pl.String).gather(process[is_access])
+    access = _access(prefixed, line[is_access], processes, tails, last_at)
     return _sorted_out(text, prefixed, access, rest)
 
 
@@ -265,7 +271,7 @@ def _sorted_out(
     steps = _steps(text, prefixed, word, left)
     received = _received(text, prefixed, word, left)
     life = _life(text, prefixed, word, left)
-    others = prefixed[left]
+    others = prefixed.of(np.flatnonzero(left))
     message = text.strings(others.at, np.maximum(others.at, others.end))
     messages = pl.DataFrame({**others.columns(), "message": message})
     times = pl.DataFrame({"line": prefixed.line, "at_ns": prefixed.at_ns})
@@ -283,8 +289,9 @@ def _steps(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.Dat
         at[places] = np.where(text.has(at[places] - 2, b": "), at[places], text.size)
     which = word == word_of(b"Iteratio")
     which[places] = text.word(at[places]) == word_of(b"Iteratio")
-    which[which] = text.has(at[which], b"Iteration(")
-    found, at = prefixed[which], at[which] + 10
+    index = np.flatnonzero(which)
+    index = index[text.has(at[index] + 2, b"eration(")]
+    found, at = prefixed.of(index), at[index] + 10
     good = np.ones(len(found), np.bool_)
     columns: dict[str, Places] = {}
     for name, follows in ITERATION:
@@ -304,25 +311,21 @@ def _steps(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.Dat
     columns["elapsed_ns"] = whole * 1_000_000 + np.where(
         point, fraction * TENS[np.clip(places, 0, 6)], 0
     )
-    engine = np.where(owned[which], rank[which], -1)
-    names = found.process.str.extract(r"^[A-Za-z_]+_(?:DP)?0*([0-9]+) pid=", 1) if _ranked(found) else None
-    left[np.flatnonzero(which)[good]] = False
-    kept = pl.Series(good)
-    of_engine = pl.Series(engine).cast(pl.String)
-    other = pl.Series(["0"]).new_from_index(0, len(found)) if names is None else names.fill_null("0")
+    ranks = [RANK.match(name or "") for name in prefixed.names]
+    of_process = np.array([int(match[1]) if match else 0 for match in ranks])
+    engine = np.where(owned[index], rank[index], of_process[found.process])
+    left[index[good]] = False
     rows = pl.DataFrame(
         {
             "line": found.line,
-            "engine": other.zip_with(pl.Series(engine < 0), of_engine),
+            "engine": pl.Series(engine).cast(pl.String),
             "logged_at_ns": found.at_ns,
             **columns,
         }
     ).hstack(tails)
-    return rows.filter(kept).with_columns(covers_steps=pl.lit(1, dtype=pl.Int64))
-
-
-def _ranked(found: _Prefixed) -> bool:
-    return bool(found.process.str.contains(r"_(?:DP)?[0-9]+ pid=").any())
+    if not good.all():
+        rows = rows.filter(pl.Series(good))
+    return rows.with_columns(covers_steps=pl.lit(1, dtype=pl.Int64))
 
 
 def _step_tails(text: Text, at: Places, end: Places, good: Flags) -> pl.DataFrame:
@@ -339,9 +342,9 @@ def _step_tails(text: Text, at: Places, end: Places, good: Flags) -> pl.DataFram
 
 def _received(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.DataFrame:
     """Take the lines whose limit stands before any quoted text."""
-    which = word == word_of(b"Received")
-    which[which] = text.has(prefixed.at[which], RECEIVED)
-    found = prefixed[which]
+    index = np.flatnonzero(word == word_of(b"Received"))
+    index = index[text.has(prefixed.at[index], RECEIVED)]
+    found = prefixed.of(index)
     at = found.at + len(RECEIVED)
     colon = text.find(at, b" \n", ID_BYTES) - 1
     good = colon > at
@@ -356,8 +359,8 @@ def _received(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.
     value, digits = text.number(limit)
     after = text.bytes[np.minimum(limit + digits, text.size)]
     good &= (limit < found.end) & (digits > 0) & ((after == ord(",")) | (after == ord(")")))
-    left[np.flatnonzero(which)[good]] = False
-    taken = found[good]
+    left[index[good]] = False
+    taken = prefixed.of(index[good])
     return pl.DataFrame(
         {
             **taken.columns(),
@@ -392,19 +395,20 @@ def _life(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.Data
     """Take `<Word> request <id>.` with one id."""
     frames = []
     for literal, event in REQUEST_WORDS.items():
-        which = word == word_of(literal[:8])
-        which[which] = text.has(prefixed.at[which], literal)
-        if not which.any():
+        index = np.flatnonzero(word == word_of(literal[:8]))
+        index = index[text.has(prefixed.at[index], literal)]
+        if not len(index):
             continue
-        found = prefixed[which]
-        at, end = found.at + len(literal), found.end - 1
+        at, end = prefixed.at[index] + len(literal), prefixed.end[index] - 1
         stop = text.find(at, b" \n," if event == "aborted" else b" \n", ID_BYTES)
         good = (end > at) & (stop == end + 1) & (text.bytes[end] == ord("."))
-        left[np.flatnonzero(which)[good]] = False
-        columns = found[good].columns()
-        columns["engine_request_id"] = text.strings(at[good], end[good])
-        noun = literal.split()[1].decode()
-        frame = pl.DataFrame(columns).with_columns(event=pl.lit(event), noun=pl.lit(noun))
+        index, at, end = index[good], at[good], end[good]
+        left[index] = False
+        columns = prefixed.of(index).columns()
+        columns["engine_request_id"] = text.strings(at, end)
+        columns["event"] = pl.Series([event]).new_from_index(0, len(index))
+        columns["noun"] = pl.Series([literal.split()[1].decode()]).new_from_index(0, len(index))
+        frame = pl.DataFrame(columns)
         frames.append(frame)
     if not frames:
         return pl.DataFrame()

@@ -139,27 +139,25 @@ def _parts(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _named(parts: pl.DataFrame) -> pl.DataFrame:
-    pair = pl.col("part").str.strip_chars().str.splitn(": ", 2).struct
-    has_key = pair.field("field_1").is_not_null()
+    pair = pl.col("part").str.splitn(": ", 2)
+    rows = parts.with_columns(pair.struct.rename_fields(["left", "right"])).unnest("part")
+    has_key = pl.col("right").is_not_null()
     begins = pl.col("line") != pl.col("line").shift(1)
-    printed = pl.col("printed").str.splitn(" ", 2).struct
-    number = printed.field("field_0").str
-    place = pl.int_range(pl.len(), dtype=pl.Int64)
-    rows = parts.with_columns(
+    printed = pl.when(has_key).then("right").otherwise("left").str.splitn(" ", 2)
+    rows = rows.with_columns(
+        printed=printed.struct.rename_fields(["number", "words"]),
         own_key=has_key,
-        key=pl.when(has_key).then(pair.field("field_0")).when(begins).then(pl.lit("")),
-        printed=pl.when(has_key).then(pair.field("field_1")).otherwise(pair.field("field_0")),
-        place=place,
-        key_place=pl.when(has_key | begins).then(place),
-    )
+        key=pl.when(has_key).then("left").when(begins).then(pl.lit("")),
+        place=pl.int_range(pl.len(), dtype=pl.Int64),
+    ).unnest("printed")
+    number = pl.col("number").str.replace_all(",", "", literal=True).str.strip_suffix("%")
+    key_place = pl.when(pl.col("key").is_not_null()).then("place").forward_fill()
     rows = rows.with_columns(
         pl.col("key").forward_fill(),
-        position=pl.col("place") - pl.col("key_place").forward_fill(),
-        number=number.replace_all(",", "", literal=True)
-        .str.strip_suffix("%")
-        .cast(pl.Float64, strict=False),
-        percent=number.ends_with("%"),
-        words=printed.field("field_1").fill_null(""),
+        pl.col("words").fill_null(""),
+        position=pl.col("place") - key_place,
+        number=number.cast(pl.Float64, strict=False),
+        percent=pl.col("number").str.ends_with("%"),
     )
     rows = rows.join(
         _names(rows), on=["key", "words", "own_key", "swap", "transfer"], how="left",

@@ -38,7 +38,6 @@ from trueput.source_api import (
     Clock,
     Fact,
     Item,
-    Problem,
     ReadOptions,
     Sniff,
     Source,

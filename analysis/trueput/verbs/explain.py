@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
+from trueput.attribution.run import PROBLEM_CODES as ATTRIBUTION_CODES
 from trueput.errors import UsageError
 from trueput.gate.rules import discover
 from trueput.ingest.run import PROBLEM_CODES as INGEST_CODES
 from trueput.ingest.run_toml import PROBLEM_CODES as RUN_CODES
-from trueput.attribution.run import PROBLEM_CODES as ATTRIBUTION_CODES
 from trueput.schema import glossary, tables, views
 from trueput.sources import all_sources
 
@@ -54,9 +54,7 @@ def _known() -> dict[str, Explanation]:
     for name, text in VERDICTS.items():
         found[name] = Explanation(name, "verdict", text)
     for term in glossary().values():
-        entry = Explanation(
-            term.name, "term", term.definition, term.formula, term.elsewhere
-        )
+        entry = Explanation(term.name, "term", term.definition, term.formula, term.elsewhere)
         found[term.name.lower()] = entry
     return found
 
@@ -71,7 +69,9 @@ def explain(term: str | None = None) -> list[Explanation]:
         if candidate in known:
             return [known[candidate]]
     near = difflib.get_close_matches(key, known, 3)
-    hint = "did you mean " + " or ".join(f"`{known[n].term}`" for n in near) + "?" if near else (
-        "`trueput explain` lists all terms"
+    hint = (
+        "did you mean " + " or ".join(f"`{known[n].term}`" for n in near) + "?"
+        if near
+        else ("`trueput explain` lists all terms")
     )
     raise UsageError(f"`{term}` is no term, rule, problem code, verdict, table or view", hint)

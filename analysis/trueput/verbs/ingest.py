@@ -57,9 +57,7 @@ def _folders(paths: list[Path], run: str | None) -> list[RunFolder]:
     return [several_paths(run, paths)]
 
 
-def _one(
-    folder: RunFolder, store: Store, replace: bool, progress: Progress | None
-) -> Ingested:
+def _one(folder: RunFolder, store: Store, replace: bool, progress: Progress | None) -> Ingested:
     hashes = hash_run(folder)
     held = store.manifest(folder.run_id)
     here = str(folder.root.resolve())

@@ -43,9 +43,7 @@ def noise(arguments: Sequence[str], reading: Reading | None = None) -> NoiseRepo
     less than the default floor.
     """
     how = reading or Reading()
-    run_ids = list(
-        dict.fromkeys(run for a in arguments for run in configuration(a, how).runs)
-    )
+    run_ids = list(dict.fromkeys(run for a in arguments for run in configuration(a, how).runs))
     if len(run_ids) < MIN_RUNS:
         raise UsageError(
             f"{len(run_ids)} run given; variation needs at least {MIN_RUNS}",
@@ -60,9 +58,7 @@ def noise(arguments: Sequence[str], reading: Reading | None = None) -> NoiseRepo
         logs = [math.log(v) for v in values if v is not None]
         middle = sum(logs) / len(logs)
         spread = math.sqrt(sum((x - middle) ** 2 for x in logs) / (len(logs) - 1))
-        found.append(
-            Variation(metric.name, metric.unit, math.exp(middle), spread, len(logs))
-        )
+        found.append(Variation(metric.name, metric.unit, math.exp(middle), spread, len(logs)))
     deciding = [v.log_sd for v in found if v.metric in _DECIDING]
     default = Noise()
     run_sd = max([default.floor_log_sd, *deciding])

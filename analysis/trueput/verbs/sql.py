@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from trueput.errors import UsageError
-from trueput.schema import Table, tables as ingested_tables, views
+from trueput.schema import Table, views
+from trueput.schema import tables as ingested_tables
 from trueput.verbs.opening import Reading, open_runs, selection
 from trueput.warehouse.session import Answer, write_database
 

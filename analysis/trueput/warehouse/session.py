@@ -67,9 +67,8 @@ class Warehouse:
             name = open_names.pop()
             if name not in wanted:
                 wanted.add(name)
-                open_names += [
-                    t for s, t in reads(self._connection, known[name].sql) if s == "main" and t in known
-                ]
+                found = reads(self._connection, known[name].sql)
+                open_names += [t for s, t in found if s == "main" and t in known]
         return [m for m in self._order if m.name in wanted and m.name not in self._built]
 
     def prepare(self, names: set[str] | None = None) -> None:

@@ -17,8 +17,8 @@ from trueput import source_api
 from trueput.arrow import conform
 from trueput.clock import ClockKind
 from trueput.source_api import Batch, Clock, Fact, Item, Problem, ReadOptions
-from trueput.sources import _otlp_documents, otlp_spans
-from trueput.sources.otlp_spans import SOURCE
+from trueput.sources import otlp_spans
+from trueput.sources.otlp_spans import SOURCE, framing
 
 CASES = Path(__file__).parent / "cases"
 INPUTS = {
@@ -92,8 +92,8 @@ def test_no_request_in_the_file() -> None:
 def test_deep_and_long_documents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     deep = b'{"resourceSpans": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
     assert problems_of(read_bytes(deep + BYTES["lines"]))[0] == ("OTLP001", 1, 1)
-    monkeypatch.setattr(_otlp_documents, "MAX_DOCUMENT_BYTES", 5000)
-    monkeypatch.setattr(_otlp_documents, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(framing, "MAX_DOCUMENT_BYTES", 5000)
+    monkeypatch.setattr(framing, "BLOCK_BYTES", 1000)
     long = b'{"resourceSpans": [' + b"\n" * 3 + b" 1,\n" * 5000 + b"]}\n"
     items = read_bytes(long + BYTES["lines"])
     assert problems_of(items)[0] == ("OTLP003", 1, 1)
@@ -180,12 +180,12 @@ def test_never_raises_and_rows_conform(data: bytes) -> None:
 @settings(deadline=None, max_examples=60)
 def test_block_size_and_compression_do_not_matter(data: bytes, size: int) -> None:
     whole = read_bytes(data)
-    old = _otlp_documents.BLOCK_BYTES
-    _otlp_documents.BLOCK_BYTES = size
+    old = framing.BLOCK_BYTES
+    framing.BLOCK_BYTES = size
     try:
         small = read_bytes(data)
     finally:
-        _otlp_documents.BLOCK_BYTES = old
+        framing.BLOCK_BYTES = old
     for other in (small, read_bytes(gzip.compress(data), "otlp.jsonl.gz")):
         assert rows_of(other) == rows_of(whole)
         assert problems_of(other) == problems_of(whole)

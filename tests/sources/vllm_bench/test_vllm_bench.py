@@ -14,8 +14,8 @@ from sources.vllm_bench.reading import fixtures, outcome
 
 from trueput.scan import read_head
 from trueput.source_api import HEAD_BYTES
-from trueput.sources import _bench_errors, vllm_bench
-from trueput.sources.vllm_bench import SOURCE
+from trueput.sources import vllm_bench
+from trueput.sources.vllm_bench import SOURCE, errors
 
 CASES = sorted((Path(__file__).parent / "cases").iterdir())
 BYTES = [case.joinpath("input.json").read_bytes() for case in CASES]
@@ -72,7 +72,7 @@ def test_declines_other_files(head: bytes) -> None:
     ],
 )
 def test_error_text(text: str, streamed: bool, expected: tuple[str, str, int | None]) -> None:
-    found = _bench_errors.classify(text, streamed)
+    found = errors.classify(text, streamed)
     assert expected == (found.status, found.kind, found.http_status)
 
 

@@ -23,8 +23,8 @@ def command(
     """Set configurations side by side."""
     from dataclasses import asdict
 
-    from trueput.cli.pages.compare_page import draw, grids
     from trueput.cli.output import Grid, emit, rendered, to_csv, to_json, to_markdown
+    from trueput.cli.pages.compare_page import draw, grids
     from trueput.verbs.compare import compare
 
     found = compare(base, candidates, options.reading(store, slo, window))
@@ -32,9 +32,7 @@ def command(
     def page(target: object) -> None:
         draw(target, found)  # type: ignore[arg-type]  # a rich console
 
-    flat = [
-        ["/".join(c.candidate.runs), *asdict(line).values()] for c in found for line in c.lines
-    ]
+    flat = [["/".join(c.candidate.runs), *asdict(line).values()] for c in found for line in c.lines]
     names = ["candidate", *asdict(found[0].lines[0])]
     names[3:5] = ["baseline", "candidate_value"]
     writers = {

@@ -13,14 +13,12 @@ ORDER = 130
 
 
 def command(
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Folder of the sample runs.")
-    ] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="Folder of the sample runs.")] = None,
     store: options.Store = None,
 ) -> None:
     """Tell the whole story on recorded sample runs, in under a minute."""
-    from trueput.cli.pages import demo_page
     from trueput.cli.output import emit, rendered
+    from trueput.cli.pages import demo_page
     from trueput.verbs.demo import demo
 
     story = demo(data, options.reading(store))

@@ -22,8 +22,8 @@ def command(
     """Say what a folder can prove, and which switch would let it prove more."""
     from dataclasses import asdict
 
-    from trueput.cli.pages import doctor_page
     from trueput.cli.output import emit, rendered, to_csv, to_json, to_markdown
+    from trueput.cli.pages import doctor_page
     from trueput.verbs.doctor import doctor
 
     found = doctor(path, options.reading(store, slo, window))

@@ -15,18 +15,18 @@ ORDER = 50
 def command(
     base: Annotated[str, typer.Argument(help="Baseline: a run, a path, or repeats with commas.")],
     candidates: Annotated[list[str], typer.Argument(help="Candidates, each one configuration.")],
-    policy: Annotated[
-        Path | None, typer.Option("--policy", help="Policy file (TOML).")
-    ] = None,
+    policy: Annotated[Path | None, typer.Option("--policy", help="Policy file (TOML).")] = None,
     store: options.Store = None,
     slo: options.Slo = None,
     window: options.Window = "all",
-    format_: Annotated[str, typer.Option("--format", help="table, json, csv or markdown.")] = "table",
+    format_: Annotated[
+        str, typer.Option("--format", help="table, json, csv or markdown.")
+    ] = "table",
     output: options.Output = None,
 ) -> None:
     """Judge candidates against a baseline; the exit code is the verdict."""
-    from trueput.cli.pages import gate_page
     from trueput.cli.output import emit, rendered
+    from trueput.cli.pages import gate_page
     from trueput.gate.render import to_json, to_markdown
     from trueput.verbs.gate import gate
 

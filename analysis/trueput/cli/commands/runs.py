@@ -23,8 +23,6 @@ def command(
         options.say("the store holds no run yet: `trueput ingest PATH`")
     columns = list(rows[0]) if rows else ["run_id"]
     shown = [c for c in columns if format_ != "table" or any(r[c] is not None for r in rows)]
-    right = frozenset(
-        c for c in shown if any(isinstance(r[c], (int, float)) for r in rows)
-    )
+    right = frozenset(c for c in shown if any(isinstance(r[c], (int, float)) for r in rows))
     grid = Grid(shown, [[r[c] for c in shown] for r in rows], right=right)
     emit(grid_writers(grid), format_, output)

@@ -20,8 +20,8 @@ def command(
     output: options.Output = None,
 ) -> None:
     """Show one run: outcomes, goodput, phases, recompute, engine time, evidence."""
-    from trueput.cli.pages import show_page
     from trueput.cli.output import emit, rendered, to_json
+    from trueput.cli.pages import show_page
     from trueput.verbs.show import show
 
     found = show(run, options.reading(store, slo, window))

@@ -16,7 +16,9 @@ ORDER = 60
 
 def command(
     query: Annotated[str | None, typer.Argument(help="SQL; `-` or nothing reads stdin.")] = None,
-    file: Annotated[Path | None, typer.Option("-f", "--file", help="Read the SQL from a file.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", help="Read the SQL from a file.")
+    ] = None,
     store: options.Store = None,
     slo: options.Slo = None,
     window: options.Window = "all",

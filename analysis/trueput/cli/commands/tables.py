@@ -26,7 +26,13 @@ def command(
     else:
         columns = ["column", "type", "unit", "NULL means", "what it is"]
         rows = [
-            [c.name, c.storage, c.shown_unit or None, c.null_means if c.null else "never NULL", c.doc]
+            [
+                c.name,
+                c.storage,
+                c.shown_unit or None,
+                c.null_means if c.null else "never NULL",
+                c.doc,
+            ]
             for c in found[0].columns
         ]
         grid = Grid(columns, rows, title=found[0].doc)

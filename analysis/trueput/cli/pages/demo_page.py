@@ -20,7 +20,9 @@ def draw(console: Console, story: Story) -> None:
     show_page.draw(console, story.candidate)
     heading(console, "2. Did raising --max-num-seqs from 3 to 24 buy anything?", "two runs each")
     gate_page.draw(console, story.regression)
-    heading(console, "3. The control", "other load, --max-num-seqs 4 to 16: preemptions, and better")
+    heading(
+        console, "3. The control", "other load, --max-num-seqs 4 to 16: preemptions, and better"
+    )
     gate_page.draw(console, story.control)
     data = os.path.relpath(story.data)
     heading(console, "Try next")

@@ -6,7 +6,8 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from trueput.cli.output import Grid, to_csv as grid_csv
+from trueput.cli.output import Grid
+from trueput.cli.output import to_csv as grid_csv
 from trueput.cli.pages.layout import heading, say, table
 from trueput.gate.rule_api import Finding, Outcome
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
@@ -35,7 +36,9 @@ def draw(console: Console, result: GateResult) -> None:
     from rich.text import Text
 
     for candidate in result.candidates:
-        line = Text("\n" + candidate.verdict.value.replace("_", " ").upper(), STYLES[candidate.verdict])
+        line = Text(
+            "\n" + candidate.verdict.value.replace("_", " ").upper(), STYLES[candidate.verdict]
+        )
         line.append(f"  {candidate.config}", "bold")
         line.append(f"  against {result.baseline_config}", "not bold")
         console.print(line)
@@ -114,7 +117,11 @@ def _value(value: float | None, unit: str) -> str | None:
 def to_csv(result: GateResult) -> str:
     """Return one line per finding."""
     rows = [
-        [c.config, c.verdict.value, *(str(v) if k == "outcome" else v for k, v in asdict(f).items())]
+        [
+            c.config,
+            c.verdict.value,
+            *(str(v) if k == "outcome" else v for k, v in asdict(f).items()),
+        ]
         for c in result.candidates
         for f in c.findings
     ]

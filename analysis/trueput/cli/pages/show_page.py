@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trueput.cli.output import Grid, to_csv as grid_csv, to_markdown as grid_markdown
+from trueput.cli.output import Grid
+from trueput.cli.output import to_csv as grid_csv
+from trueput.cli.output import to_markdown as grid_markdown
 from trueput.cli.pages.layout import (
     bar,
     bounds,
@@ -62,9 +64,7 @@ def _outcomes(console: Console, row: dict[str, Any]) -> None:
     chain = ("planned", "sent", "answered", "complete", "good")
     known = [count(row[f"{name}_requests"]) for name in chain]
     table(console, chain, [known], right=chain)
-    ended = [
-        (name, row[f"{name}_requests"]) for name in _OUTCOMES if row[f"{name}_requests"]
-    ]
+    ended = [(name, row[f"{name}_requests"]) for name in _OUTCOMES if row[f"{name}_requests"]]
     if ended:
         text = ", ".join(f"{count(n)} {name.replace('_', ' ')}" for name, n in ended)
         say(console, f"ended: {text}")
@@ -221,7 +221,7 @@ def _evidence(console: Console, found: Found) -> None:
             where += f":{problem['line']}" if problem["line"] else ""
             say(console, f"{where}: {problem['code']} {problem['text']}")
         if len(problems) > 10:
-            say(console, f"and {len(problems) - 10} more: `trueput sql \"FROM problems\"`")
+            say(console, f'and {len(problems) - 10} more: `trueput sql "FROM problems"`')
 
 
 def _grid(name: str, rows: list[dict[str, Any]]) -> Grid:

@@ -1,6 +1,8 @@
 -- One row per run and kind of work on engine-step time, with what the window leaves over.
 -- Formula: sums of int_steps; window x ranks minus all of it is idle, or unattributed where lines of
--- iterations are missing. Where printed times exceed the window, the excess is taken from the largest.
+-- iterations are missing. Where printed times exceed the window, the excess is taken from the largest,
+-- then the next. Recompute is open where the run's recomputed tokens have no single value: what some
+-- steps show stands as recompute, its high is the run's, and the lows of prefill and decode are 0.
 WITH sums AS (
   SELECT
     t.run_id,
@@ -25,37 +27,39 @@ WITH sums AS (
   SELECT
     s.*, w.window_ns, d.engine_ranks AS devices, coalesce(l.missing_steps, 0) AS missing_steps,
     s.prefill + s.decode + s.recompute + s.unattributed - w.window_ns * d.engine_ranks AS excess,
-    greatest(s.prefill, s.decode, s.recompute, s.unattributed) AS largest,
-    CASE WHEN x.run_id IS NULL OR x.recomputed_tokens IS NULL THEN true ELSE false END AS recompute_unknown
+    x.recomputed_tokens IS NULL AS is_open,
+    x.recompute_ns_high AS run_recompute_high
   FROM sums AS s
   JOIN int_run_windows AS w ON w.run_id = s.run_id
   JOIN int_devices AS d ON d.run_id = s.run_id
   LEFT JOIN lost AS l ON l.run_id = s.run_id
   LEFT JOIN raw.run_recompute AS x ON x.run_id = s.run_id
   WHERE w.window_ns > 0
-), cut AS (
-  SELECT *,
-    greatest(0, excess) AS over,
-    CASE WHEN decode = largest THEN 'decode' WHEN prefill = largest THEN 'prefill'
-      WHEN recompute = largest THEN 'recompute' ELSE 'unattributed' END AS largest_work
-  FROM measured
 ), long AS (
-  SELECT run_id, window_ns, devices, over, largest_work, missing_steps, recompute_unknown, unnest([
-    {'work': 'prefill', 'ns': prefill, 'low': CASE WHEN recompute_unknown THEN 0 ELSE prefill_low END, 'high': prefill_high},
-    {'work': 'decode', 'ns': decode, 'low': CASE WHEN recompute_unknown THEN 0 ELSE decode_low END, 'high': decode_high},
-    {'work': 'recompute', 'ns': recompute, 'low': recompute_low, 'high': recompute_high},
+  SELECT run_id, window_ns, devices, excess, is_open, is_open AND recompute = 0 AS recompute_unknown, unnest([
+    {'work': 'prefill', 'ns': prefill, 'low': CASE WHEN is_open THEN 0 ELSE prefill_low END, 'high': prefill_high},
+    {'work': 'decode', 'ns': decode, 'low': CASE WHEN is_open THEN 0 ELSE decode_low END, 'high': decode_high},
+    {'work': 'recompute', 'ns': recompute, 'low': recompute_low,
+      'high': CASE WHEN is_open
+        THEN greatest(recompute_high, coalesce(run_recompute_high, prefill + decode + recompute))
+        ELSE recompute_high END},
     {'work': 'unattributed', 'ns': unattributed + CASE WHEN missing_steps > 0 THEN greatest(0, -excess) ELSE 0 END,
       'low': unattributed, 'high': unattributed + CASE WHEN missing_steps > 0 THEN greatest(0, -excess) ELSE 0 END},
     {'work': 'idle', 'ns': CASE WHEN missing_steps > 0 THEN 0 ELSE greatest(0, -excess) END,
       'low': CASE WHEN missing_steps > 0 THEN 0 ELSE greatest(0, -excess) END, 'high': greatest(0, -excess)}
   ]) AS part
-  FROM cut
+  FROM measured
+), cut AS (
+  SELECT *,
+    part.ns - least(part.ns, greatest(0, excess - coalesce(sum(part.ns) OVER larger, 0))) AS left_ns
+  FROM long
+  WINDOW larger AS (PARTITION BY run_id ORDER BY part.ns DESC, part.work ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 )
 SELECT
   run_id, window_ns, devices, part.work AS work,
-  CAST(part.ns - CASE WHEN part.work = largest_work THEN over ELSE 0 END AS HUGEINT) AS time_ns,
-  CAST(least(part.low, part.ns - CASE WHEN part.work = largest_work THEN over ELSE 0 END) AS HUGEINT) AS time_ns_low,
+  CAST(left_ns AS HUGEINT) AS time_ns,
+  CAST(least(part.low, left_ns) AS HUGEINT) AS time_ns_low,
   CAST(greatest(part.high, part.ns) AS HUGEINT) AS time_ns_high,
-  over AS excess_ns,
+  greatest(0, excess) AS excess_ns,
   recompute_unknown
-FROM long
+FROM cut

@@ -33,7 +33,7 @@ SELECT
   w.context_tokens AS prefill_tokens,
   w.generation_tokens - w.recompute_tokens AS decode_tokens,
   w.recompute_tokens,
-  least(1.0, ratio(w.busy_ns, 1000000000 * d.engine_ranks)) AS busy_ratio,
+  part_within(ratio(w.busy_ns, 1000000000 * d.engine_ranks), 1.0) AS busy_ratio,
   coalesce(a.arrivals, 0) AS arrivals, coalesce(e.good_ends, 0) AS good_ends,
   coalesce(e.late_ends, 0) AS late_ends, coalesce(e.failed_ends, 0) AS failed_ends
 FROM seconds_of_run AS s

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from trueput.clock import ClockKind
 from trueput.source_api import Problem, Severity
-from trueput.sources._bench_columns import Field, Plan
+from trueput.sources.generic_records.columns import Field, Plan
 from trueput.units import to_ns
 
 _YEAR_2000_NS: Final = 946_684_800 * 10**9

@@ -48,8 +48,8 @@ from trueput.source_api import (
     Sniff,
     Source,
 )
-from trueput.sources import _bench_json as bench_json
-from trueput.sources._bench_rows import Details, details_of
+from trueput.sources.vllm_bench import bench_json
+from trueput.sources.vllm_bench.rows import Details, details_of
 from trueput.units import to_ns
 
 MAX_FILE_BYTES: Final = 2 << 30

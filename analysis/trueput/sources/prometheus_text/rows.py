@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from trueput.source_api import BATCH_ROWS, Batch
-from trueput.sources._prometheus_series import Series
+from trueput.sources.prometheus_text.series import Series
 
 
 @dataclass

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trueput.source_api import BATCH_ROWS, Fact, Item, Problem, Severity
-from trueput.sources._prometheus_rows import Lives, Rows
-from trueput.sources._prometheus_series import (
+from trueput.sources.prometheus_text.rows import Lives, Rows
+from trueput.sources.prometheus_text.series import (
     Series,
     engine_of,
     is_kept,
@@ -16,7 +16,7 @@ from trueput.sources._prometheus_series import (
     parse_labels,
     split_name,
 )
-from trueput.sources._prometheus_time import Marker, bare_time, marker, sample_ns
+from trueput.sources.prometheus_text.times import Marker, bare_time, marker, sample_ns
 
 MAX_SERIES = 200_000
 _MAX_REMEMBERED = 20_000

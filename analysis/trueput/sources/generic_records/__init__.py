@@ -75,9 +75,9 @@ from trueput.source_api import (
     Sniff,
     Source,
 )
-from trueput.sources._bench_columns import Plan, plan_of
-from trueput.sources._bench_records import Malformed, csv_records, json_records
-from trueput.sources._bench_values import Reader
+from trueput.sources.generic_records.columns import Plan, plan_of
+from trueput.sources.generic_records.records import Malformed, csv_records, json_records
+from trueput.sources.generic_records.values import Reader
 
 PROBLEM_CODES: Final = {
     "RECORDS001": "`[columns]` of run.toml does not describe this file; nothing was read",

@@ -40,8 +40,8 @@ from trueput.source_api import (
     Sniff,
     Source,
 )
-from trueput.sources._otlp_documents import Broken, documents
-from trueput.sources._otlp_values import Plain, Span, holds_spans, seconds_ns, spans, whole
+from trueput.sources.otlp_spans.framing import Broken, documents
+from trueput.sources.otlp_spans.values import Plain, Span, holds_spans, seconds_ns, spans, whole
 
 HELD_ROWS = 2 * BATCH_ROWS
 """Rows kept back until it is known whether several engine processes wrote the file."""

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from trueput.sources import _bench_json as bench_json
-from trueput.sources._bench_errors import Failure, classify
+from trueput.sources.vllm_bench import bench_json
+from trueput.sources.vllm_bench.errors import Failure, classify
 from trueput.units import to_ns
 
 _DETAIL_KEYS: Final = ("input_lens", "output_lens", "ttfts", "itls", "start_times", "errors")
