@@ -63,7 +63,7 @@ def _fit_local(facts: ClockFacts, timezone: str | None) -> ClockFit:
         return ClockFit(zone_offset_ns(timezone, at), _SECOND, f"time zone {timezone}")
     if pairs is not None and pairs.mine.size >= _MIN_PAIRS:
         difference = np.median(pairs.utc - pairs.mine)
-        offset = int(round(float(difference) / _QUARTER_HOUR)) * _QUARTER_HOUR
+        offset = round(float(difference) / _QUARTER_HOUR) * _QUARTER_HOUR
         if abs(float(difference) - offset) < 60 * _SECOND:
             return ClockFit(offset, _SECOND, "request join")
         return ClockFit(int(difference), _SECOND, "request join, odd offset")

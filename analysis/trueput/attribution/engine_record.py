@@ -147,9 +147,9 @@ def _totals(record: EngineRecord) -> Totals:
         base = pl.when(pl.col("incarnation") > 0).then(0.0).otherwise(pl.col("first"))
         for row in ends.with_columns((pl.col("last") - base).alias("growth")).collect().to_dicts():
             name = row["metric"]
-            if name == "vllm:prompt_tokens_by_source_total":
-                if "source=local_compute" not in row["labels"]:
-                    continue
+            of_cache = "source=local_compute" not in row["labels"]
+            if name == "vllm:prompt_tokens_by_source_total" and of_cache:
+                continue
             grown[name] = grown.get(name, 0.0) + row["growth"]
 
     def whole(name: str) -> int | None:

@@ -68,9 +68,9 @@ def merge_sessions(
             _fill(partner, summary)
             folded[summary["source_id"]] = partner["source_id"]
     for source in facts:
-        if source not in folded and not any(k["source_id"] == source for k in keepers):
-            if len(keepers) == 1:
-                folded[source] = keepers[0]["source_id"]
+        known = source in folded or any(k["source_id"] == source for k in keepers)
+        if not known and len(keepers) == 1:
+            folded[source] = keepers[0]["source_id"]
     for row in keepers:
         _apply_facts(row, facts.get(row["source_id"], {}))
         for console_source, partner_source in folded.items():

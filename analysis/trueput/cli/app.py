@@ -20,7 +20,7 @@ def build() -> typer.Typer:
     """Return the application with every command of `cli/commands`, in their stated order."""
     app = typer.Typer(
         name="trueput",
-        help="Where did the time go, what reached a kept promise, and did this change buy anything?",
+        help="Where did the time go, which work kept its promise, did this change buy anything?",
         epilog=_EPILOG,
         no_args_is_help=True,
         add_completion=False,

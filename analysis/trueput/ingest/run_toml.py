@@ -185,10 +185,9 @@ def _commands(run: RunToml) -> None:
     if isinstance(command, str):
         for name, value in _flags(command, _SERVER_FLAGS).items():
             key = name.replace("-", "_")
-            if key == "otlp_traces_endpoint":
-                value = True
-            if isinstance(value, (str, int, float, bool)):
-                run.facts.append(Fact(f"config.{key}", value))
+            kept = True if key == "otlp_traces_endpoint" else value
+            if isinstance(kept, (str, int, float, bool)):
+                run.facts.append(Fact(f"config.{key}", kept))
     steps = run.raw.get("steps", [])
     for step in steps if isinstance(steps, list) else []:
         text = step.get("command") if isinstance(step, dict) else None
