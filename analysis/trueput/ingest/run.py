@@ -334,6 +334,15 @@ def _section(facts: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {k[len(prefix) :]: v for k, v in facts.items() if k.startswith(prefix)}
 
 
+def _model(facts: Mapping[str, Any], output: RunOutput) -> str | None:
+    """The name that clients use, else the engine's, else what a client wrote down."""
+    named = [r.get("model") for r in output.sessions.rows if r.get("model")]
+    for value in (facts.get("config.served_model_name"), facts.get("model"), *named):
+        if isinstance(value, str):
+            return value
+    return None
+
+
 def _run_row(
     work: _Work, digest: str, facts: Mapping[str, Any], output: RunOutput, usable: bool
 ) -> dict[str, Any]:
@@ -350,7 +359,7 @@ def _run_row(
         "content_sha256": digest,
         "engine": facts.get("engine"),
         "engine_version": facts.get("engine_version"),
-        "model": facts.get("model"),
+        "model": _model(facts, output),
         "hardware": facts.get("hardware"),
         "gpu_count": int(gpu_count) if gpu_count is not None and gpu_count > 0 else None,
         "price_per_gpu_hour": float(price) if price is not None and math.isfinite(price) else None,

@@ -62,7 +62,14 @@ def _outcomes(console: Console, row: dict[str, Any]) -> None:
     window = f"window `{row['window_rule']}`, {span(row['window_ns'])}"
     heading(console, "Requests", "  ".join(p for p in (session, window, row["basis"]) if p))
     chain = ("planned", "sent", "answered", "complete", "good")
-    known = [count(row[f"{name}_requests"]) for name in chain]
+    open_count = row["unknown_requests"] or 0
+    known = []
+    for name in chain:
+        value = row[f"{name}_requests"]
+        shown = count(value)
+        if open_count and value is not None and name in {"answered", "complete", "good"}:
+            shown += f" to {count(value + open_count)}"
+        known.append(shown)
     table(console, chain, [known], right=chain)
     ended = [(name, row[f"{name}_requests"]) for name in _OUTCOMES if row[f"{name}_requests"]]
     if ended:
@@ -194,16 +201,16 @@ def _paid(console: Console, found: Found) -> None:
     rows = found["paid_most"]
     if not rows:
         return
-    heading(console, "Requests that paid most for preemption", "inferred; confidence in [0, 1]")
+    heading(console, "Requests that paid most for preemption", "inferred; sure: confidence in [0, 1]")
     table(
         console,
-        ("request", "outcome", "end to end", "waited again", "recompute", "times", "confidence"),
+        ("request", "outcome", "end to end", "waited", "recompute", "times", "sure"),
         [
             [r["request_id"], r["outcome"], span(r["e2e_ns"]), span(r["requeue_ns"]),
              span(r["recompute_ns"]), r["preemptions"], f"{r['confidence']:.2f}"]
             for r in rows
         ],
-        right=("end to end", "waited again", "recompute", "times", "confidence"),
+        right=("end to end", "waited", "recompute", "times", "sure"),
     )  # fmt: skip
 
 

@@ -15,6 +15,8 @@ SELECT
   count(*) FILTER (sent_in AND outcome = 'not_sent') AS not_sent,
   count(*) FILTER (sent_in AND outcome = 'unknown') AS unknown,
   count(*) FILTER (sent_in AND slo_not_applicable) AS slo_not_applicable,
+  -- requests of which a server's or engine's record says the same or more than the client claims
+  count(*) FILTER (sent_in AND (server_status IS NOT NULL OR engine_status IS NOT NULL)) AS checked,
   count(*) FILTER (ended_in AND outcome = 'good') AS good_ends,
   count(*) FILTER (ended_in AND outcome = 'unknown') AS unknown_ends,
   count(*) FILTER (ended_in AND complete) AS complete_ends,

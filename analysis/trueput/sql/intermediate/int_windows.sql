@@ -4,11 +4,19 @@
 -- requests in flight was at least nine tenths of its maximum. `fixed`: offsets from the first send.
 -- Where no instants are known the client's own duration stands, basis `reported`. With counters
 -- alone: first to last scrape between which requests were in the engine.
-WITH ends AS (
-  SELECT run_id, session, min(sent_at_ns) AS first_ns,
-    max(greatest(sent_at_ns, coalesce(ended_at_ns, sent_at_ns))) AS last_ns
-  FROM int_requests WHERE is_load AND sent_at_ns IS NOT NULL
-  GROUP BY run_id, session
+WITH last_steps AS (
+  SELECT run_id, max(logged_at_ns) AS last_ns FROM raw.engine_steps GROUP BY run_id
+), ends AS (
+  SELECT q.run_id, q.session, min(q.sent_at_ns) AS first_ns,
+    greatest(
+      max(greatest(q.sent_at_ns, coalesce(q.ended_at_ns, q.sent_at_ns))),
+      -- an engine's log alone names no finish: its last iteration is the last sign of work
+      CASE WHEN NOT bool_or(q.in_client) AND count(q.ended_at_ns) < count(*) THEN max(t.last_ns) END
+    ) AS last_ns
+  FROM int_requests AS q
+  LEFT JOIN last_steps AS t ON t.run_id = q.run_id
+  WHERE q.is_load AND q.sent_at_ns IS NOT NULL
+  GROUP BY q.run_id, q.session
 ), changes AS (
   SELECT run_id, session, sent_at_ns AS at_ns, 1 AS change FROM int_requests
   WHERE is_load AND sent_at_ns IS NOT NULL AND ended_at_ns IS NOT NULL

@@ -38,8 +38,10 @@ WITH has AS (
   ) AS l ON l.run_id = r.run_id
   LEFT JOIN int_devices AS d ON d.run_id = r.run_id
   LEFT JOIN (
-    SELECT run_id, count(*) AS unsure, min(source_id) AS unsure_file FROM raw.sources
-    WHERE clock_kind IN ('local', 'monotonic') AND clock_uncertainty_ns IS NULL GROUP BY run_id
+    -- one clock alone needs no common scale
+    SELECT run_id, count(*) FILTER (clock_uncertainty_ns IS NULL) AS unsure,
+      min(source_id) FILTER (clock_uncertainty_ns IS NULL) AS unsure_file
+    FROM raw.sources WHERE clock_kind <> 'none' GROUP BY run_id HAVING count(*) > 1
   ) AS s ON s.run_id = r.run_id
 ), answers AS (
   SELECT run_id, unnest([
@@ -51,7 +53,8 @@ WITH has AS (
        WHEN aggregates > 0 THEN 'client summary (claims)' WHEN scrapes > 0 THEN 'histograms' END,
      'improve': CASE WHEN clients = 0 AND aggregates > 0 THEN 'run the client with --save-detailed'
        WHEN clients = 0 AND NOT coalesce(has_server, false) THEN 'add the load client''s result (vllm bench serve --save-result --save-detailed)'
-       WHEN engine_requests = 0 AND NOT coalesce(has_server, false) THEN 'add the server log with --enable-log-requests, or --otlp-traces-endpoint, so that claims can be checked' END},
+       WHEN engine_requests = 0 AND NOT coalesce(has_server, false)
+         THEN 'add the server log with --enable-log-requests, or --otlp-traces-endpoint, so that claims can be checked' END},
     {'question': 'goodput',
      'best_basis': CASE WHEN slo IS NULL THEN 'unknown' WHEN timed_clients > 0 THEN 'measured' WHEN spans > 0 THEN 'reported'
        WHEN scrapes > 0 THEN 'bounded' ELSE 'unknown' END,

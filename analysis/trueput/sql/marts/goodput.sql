@@ -33,13 +33,15 @@ SELECT
     THEN ratio(seconds(w.window_ns) * d.gpu_count, c.good_ends) END AS gpu_seconds_per_good_request,
   CASE WHEN p.slo IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
     THEN ratio(seconds(w.window_ns) * d.gpu_count * r.price_per_gpu_hour / 3600, c.good_ends) END AS cost_per_good_request,
-  coalesce(per_second(c.complete_ends, w.window_ns), l.claimed_request_throughput_rps) AS request_throughput_rps,
+  CASE WHEN coalesce(c.unknown, 0) = 0
+    THEN coalesce(per_second(c.complete_ends, w.window_ns), l.claimed_request_throughput_rps) END AS request_throughput_rps,
   coalesce(per_second(c.output_tokens, w.window_ns), l.claimed_output_tokens_per_s) AS output_tokens_per_s,
   CASE WHEN p.slo IS NOT NULL THEN coalesce(per_second(c.good_output_tokens, w.window_ns),
     CASE WHEN c.good_ends = 0 THEN 0.0 END) END AS good_output_tokens_per_s,
-  CASE WHEN p.slo IS NOT NULL AND c.run_id IS NOT NULL THEN coalesce(c.wasted_output_tokens, 0) END AS wasted_output_tokens,
+  CASE WHEN p.slo IS NOT NULL AND c.run_id IS NOT NULL AND c.unknown = 0
+    THEN coalesce(c.wasted_output_tokens, 0) END AS wasted_output_tokens,
   CASE
-    WHEN c.run_id IS NOT NULL AND c.unknown = 0 THEN 'measured'
+    WHEN c.run_id IS NOT NULL AND c.unknown = 0 THEN CASE WHEN c.checked > 0 THEN 'measured' ELSE 'reported' END
     WHEN c.run_id IS NOT NULL THEN 'bounded'
     WHEN h.run_id IS NOT NULL THEN 'bounded'
     WHEN l.run_id IS NOT NULL THEN 'reported'

@@ -15,7 +15,6 @@ WITH shared AS (
   LEFT JOIN int_outcome_weights AS o
     ON o.run_id = k.run_id AND o.work = k.work AND o.weight > 0 AND k.work NOT IN ('idle', 'unattributed')
   WHERE NOT (k.work = 'recompute' AND k.recompute_unknown)
-  
 ), floored AS (
   SELECT *,
     time_ns * weight // all_weight AS cell_ns,
