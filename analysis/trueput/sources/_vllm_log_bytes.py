@@ -18,12 +18,12 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 Words: TypeAlias = npt.NDArray[np.uint64]
 
 PAD: Final = 128
+LOW: Final = np.uint64(0x0101010101010101)
 HIGH: Final = np.uint64(0x8080808080808080)
 OVER_NINE: Final = np.uint64(0x7676767676767676)
 ZEROS: Final = np.uint64(0x3030303030303030)
 ONE: Final = np.uint64(1)
 MASKS: Final = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
-NEAR: Final = 32
 INLINE: Final = 12
 """Arrow's string views hold texts of up to 12 bytes themselves."""
 
@@ -75,21 +75,26 @@ class Text:
 
     def find(self, at: Places, stops: bytes, width: int) -> Places:
         """Return the place of the first byte of `stops` at or after each place; -1 where none is
-        among the next `width` bytes."""
-        found = self._find(at, stops, min(width, NEAR))
-        far = np.flatnonzero(found < 0) if width > NEAR else ()
-        if len(far):
-            found[far] = self._find(at[far], stops, width)
-        return found
-
-    def _find(self, at: Places, stops: bytes, width: int) -> Places:
-        windows = np.lib.stride_tricks.sliding_window_view(self.bytes, width)
-        seen = windows[np.minimum(at, self.size)]
-        hits = seen == stops[0]
-        for stop in stops[1:]:
-            hits |= seen == stop
-        first = hits.argmax(axis=1)
-        found: Places = np.where(hits[np.arange(len(at)), first], at + first, -1)
+        among the next `width` bytes, a multiple of 8."""
+        found = np.full(len(at), -1, np.int64)
+        open_ = np.arange(len(at))
+        here = np.minimum(at, self.size)
+        for _ in range(0, width, 8):
+            word = self.word(here)
+            hits = np.zeros(len(word), np.uint64)
+            for stop in stops:
+                other = word ^ (LOW * np.uint64(stop))
+                hits |= (other - LOW) & ~other & HIGH
+            seen = np.flatnonzero(hits)
+            if len(seen):
+                lowest = hits[seen]
+                skip = np.bitwise_count((lowest & -lowest) - ONE) >> 3
+                found[open_[seen]] = here[seen] + skip
+                if len(seen) == len(open_):
+                    break
+                left = hits == 0
+                open_, here = open_[left], here[left]
+            here = np.minimum(here + 8, self.size)
         return found
 
     def number(self, at: Places) -> tuple[Places, Places]:

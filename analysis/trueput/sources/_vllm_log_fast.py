@@ -38,6 +38,8 @@ REQUEST_WORDS: Final = {
     b"Aborted request(s) ": "aborted",
 }
 RECEIVED: Final = b"Received request "
+PARAMS: Final = b": params: SamplingParams("
+GUESSES: Final = 16
 LIMIT: Final = b" max_tokens="
 ITERATION: Final = (
     # name, what follows the number
@@ -346,11 +348,11 @@ def _received(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.
     index = index[text.has(prefixed.at[index], RECEIVED)]
     found = prefixed.of(index)
     at = found.at + len(RECEIVED)
-    colon = text.find(at, b" \n", ID_BYTES) - 1
+    colon = _literal_places(text, at, found.end, PARAMS)
     good = colon > at
-    good &= text.has(np.maximum(colon, 0), b": params: SamplingParams(")
-    limit = _limits(text, np.where(good, colon, -1), found.end)
+    limit = _literal_places(text, np.where(good, colon, -1), found.end, LIMIT)
     good &= limit >= 0
+    limit += len(LIMIT)
     limit = np.where(good, limit, text.size)
     if text.holds(b"'"):
         # Every quoted text that Python prints with `repr` holds this quote, or is made of it.
@@ -359,36 +361,42 @@ def _received(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.
     value, digits = text.number(limit)
     after = text.bytes[np.minimum(limit + digits, text.size)]
     good &= (limit < found.end) & (digits > 0) & ((after == ord(",")) | (after == ord(")")))
+    ids = text.strings(at, np.where(good, colon, at))
+    good &= ~ids.str.contains(" ", literal=True).to_numpy()
     left[index[good]] = False
     taken = prefixed.of(index[good])
     return pl.DataFrame(
         {
             **taken.columns(),
             "event": pl.Series(["received"]).new_from_index(0, len(taken)),
-            "request_id": text.strings(at[good], colon[good]),
+            "request_id": ids.filter(pl.Series(good)),
             "max_tokens": value[good],
         }
     )
 
 
-def _limits(text: Text, at: Places, end: Places) -> Places:
-    """Return where the number of `max_tokens=` begins behind each place (-1: none, or no place).
+def _literal_places(text: Text, at: Places, end: Places, literal: bytes) -> Places:
+    """Return the place of `literal` between each two places; -1 without, or where `at` is -1.
 
-    Most lines are alike, so the distance found in one line is tried on all before the next one.
+    Most lines are alike, so the distance found in one line is tried on all. The literals that are
+    looked for stand once in a line, in front of which no text of a user's has been.
     """
-    limit = np.full(len(at), -1, np.int64)
+    place = np.full(len(at), -1, np.int64)
     open_ = np.flatnonzero(at >= 0)
-    while len(open_):
+    for _ in range(GUESSES):
+        if not len(open_):
+            return place
         first = open_[0]
-        distance = text.index(LIMIT, int(at[first]), int(end[first])) - int(at[first])
+        distance = text.index(literal, int(at[first]), int(end[first])) - int(at[first])
         if distance < 0:
             open_ = open_[1:]
             continue
         there = np.minimum(at[open_] + distance, text.size)
-        same = text.has(there, LIMIT) & (there < end[open_])
-        limit[open_[same]] = there[same] + len(LIMIT)
+        same = text.has(there, literal) & (there < end[open_])
+        place[open_[same]] = there[same]
         open_ = open_[~same]
-    return limit
+    place[open_] = [text.index(literal, int(at[i]), int(end[i])) for i in open_]
+    return place
 
 
 def _life(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.DataFrame:
@@ -400,12 +408,14 @@ def _life(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.Data
         if not len(index):
             continue
         at, end = prefixed.at[index] + len(literal), prefixed.end[index] - 1
-        stop = text.find(at, b" \n," if event == "aborted" else b" \n", ID_BYTES)
-        good = (end > at) & (stop == end + 1) & (text.bytes[end] == ord("."))
+        good = (end > at) & (text.bytes[end] == ord("."))
         index, at, end = index[good], at[good], end[good]
+        ids = text.strings(at, end)
+        if (odd := ids.str.contains("[ ,]")).any():
+            index, ids = index[~odd.to_numpy()], ids.filter(~odd)
         left[index] = False
         columns = prefixed.of(index).columns()
-        columns["engine_request_id"] = text.strings(at, end)
+        columns["engine_request_id"] = ids
         columns["event"] = pl.Series([event]).new_from_index(0, len(index))
         columns["noun"] = pl.Series([literal.split()[1].decode()]).new_from_index(0, len(index))
         frame = pl.DataFrame(columns)

@@ -24,14 +24,18 @@ class Story:
 
 
 def sample_data() -> Path:
-    """Return the folder of sample runs of this checkout. Raises InputError without one."""
-    folder = Path(__file__).resolve().parents[3] / "sample_data"
-    if not (folder / "regress_baseline").is_dir():
-        raise InputError(
-            "the sample runs are not part of the installed package",
-            "run the demo from a checkout, or give its folder: `trueput demo --data sample_data`",
-        )
-    return folder
+    """Return the sample runs: of the current folder, else of the checkout this code runs from.
+
+    Raises InputError where neither has them.
+    """
+    for root in (Path.cwd(), Path(__file__).resolve().parents[3]):
+        folder = root / "sample_data"
+        if (folder / "regress_baseline").is_dir():
+            return folder
+    raise InputError(
+        "the sample runs are not part of the installed package",
+        "run the demo in a checkout, or give their folder: `trueput demo --data sample_data`",
+    )
 
 
 def demo(data: Path | None = None, reading: Reading | None = None) -> Story:

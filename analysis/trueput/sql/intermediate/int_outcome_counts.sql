@@ -28,9 +28,10 @@ FROM (
   SELECT q.*,
     w.window_rule = 'all' OR q.sent_at_ns IS NULL OR q.sent_at_ns BETWEEN w.from_ns AND w.to_ns AS sent_in,
     w.window_rule = 'all' OR q.ended_at_ns IS NULL OR q.ended_at_ns BETWEEN w.from_ns AND w.to_ns AS ended_in,
-    q.complete OR q.outcome = 'rejected' OR q.output_tokens > 0 OR q.ttft_ns IS NOT NULL
+    q.outcome IS DISTINCT FROM 'not_sent' AND (
+      q.complete OR q.outcome = 'rejected' OR q.output_tokens > 0 OR q.ttft_ns IS NOT NULL
       OR (q.outcome = 'failed' AND q.failure_kind IN ('http_error', 'stream_error', 'empty', 'short_output'))
-      AS answered
+    ) AS answered
   FROM request_outcomes AS q
   LEFT JOIN int_windows AS w ON w.run_id = q.run_id AND w.session IS NOT DISTINCT FROM q.session
   WHERE q.outcome IS DISTINCT FROM 'other_traffic'
