@@ -9,14 +9,16 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
 from trueput.errors import UsageError
-from trueput.units import NS_PER, to_ns
+from trueput.units import MAX_NS, NS_PER
 
 METRICS: Final = ("ttft", "tpot", "itl_p99", "e2e")
-_LIMIT = re.compile(r"^(\d+(?:\.\d+)?)\s*(ns|us|ms|s)$")
-_EXAMPLE = "write limits like `ttft=500ms,tpot=50ms,e2e=10s,min_output_tokens=1`"
+KEYS: Final = (*METRICS, "min_output_tokens")
+_AMOUNT = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?")
+_EXAMPLE = "write limits like ttft=500ms,tpot=50ms,e2e=10s,min_output_tokens=1 (ns, us, ms, s)"
 
 
 @dataclass(frozen=True)
@@ -32,60 +34,57 @@ class Slo:
     undefined_passes: bool = True
 
     def text(self) -> str:
-        """Return the canonical text, in the grammar of `--slo`."""
-        parts = [
-            f"{name}={_shortest(value)}"
-            for name in METRICS
-            if (value := getattr(self, name)) is not None
-        ]
-        if self.min_output_tokens is not None:
-            parts.append(f"min_output_tokens={self.min_output_tokens}")
+        """Return the canonical text in the grammar of `--slo`; empty without a limit."""
+        parts = []
+        for key in KEYS:
+            value = getattr(self, key)
+            if value is None:
+                continue
+            if key in METRICS:
+                unit = next((u for u in ("ms", "us") if value % NS_PER[u] == 0), "ns")
+                parts.append(f"{key}={value // NS_PER[unit]}{unit}")
+            else:
+                parts.append(f"{key}={value}")
         return ",".join(parts)
-
-
-def _shortest(ns: int) -> str:
-    for unit in ("s", "ms", "us"):
-        if unit == "s" and ns >= 10 * NS_PER["s"] and ns % NS_PER["s"] == 0:
-            return f"{ns // NS_PER['s']}s"
-        if unit != "s" and ns % NS_PER[unit] == 0:
-            return f"{ns // NS_PER[unit]}{unit}"
-    return f"{ns}ns"
 
 
 def parse_slo(text: str, where: str = "--slo") -> Slo:
     """Return the objective written in `text`. Raises UsageError that names the bad part."""
-    values: dict[str, int] = {}
+    if not text.strip():
+        raise UsageError(f"{where}: empty, expected at least one limit", _EXAMPLE)
+    found: dict[str, int] = {}
     for part in text.split(","):
-        name, sign, limit = (p.strip() for p in part.partition("="))
-        if not sign or not limit:
-            raise UsageError(f"{where}: `{part.strip()}` is not of the form name=limit", _EXAMPLE)
-        known = (*METRICS, "min_output_tokens")
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean `{near[0]}`?" if near else _EXAMPLE
-            raise UsageError(f"{where}: unknown metric `{name}`", hint)
-        if name in values:
-            raise UsageError(f"{where}: `{name}` stands twice", _EXAMPLE)
-        values[name] = _limit(name, limit, where)
+        key, sign, limit = (piece.strip() for piece in part.partition("="))
+        if not sign:
+            raise UsageError(f"{where}: `{part.strip()}` has no `=`", _EXAMPLE)
+        if key not in KEYS:
+            near = difflib.get_close_matches(key, KEYS, 1, 0.5)
+            hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(KEYS)}"
+            raise UsageError(f"{where}: unknown limit `{key}`", hint)
+        if key in found:
+            raise UsageError(f"{where}: `{key}` is given twice", "keep one of the two limits")
+        found[key] = _limit(key, limit, where)
     return Slo(
-        ttft=values.get("ttft"),
-        tpot=values.get("tpot"),
-        itl_p99=values.get("itl_p99"),
-        e2e=values.get("e2e"),
-        min_output_tokens=values.get("min_output_tokens"),
+        ttft=found.get("ttft"),
+        tpot=found.get("tpot"),
+        itl_p99=found.get("itl_p99"),
+        e2e=found.get("e2e"),
+        min_output_tokens=found.get("min_output_tokens"),
     )
 
 
-def _limit(name: str, limit: str, where: str) -> int:
-    if name == "min_output_tokens":
-        if not limit.isdigit():
-            raise UsageError(f"{where}: `{name}={limit}` is not a whole number", _EXAMPLE)
-        return int(limit)
-    match = _LIMIT.match(limit)
-    value = to_ns(match[1], match[2]) if match else None
-    if value is None:
-        raise UsageError(
-            f"{where}: `{name}={limit}` is no time; expected a number and one of ns, us, ms, s",
-            _EXAMPLE,
-        )
-    return value
+def _limit(key: str, value: str, where: str) -> int:
+    if key == "min_output_tokens":
+        if not (value.isascii() and value.isdigit() and len(value) < 19):
+            raise UsageError(f"{where}: {key}={value}, expected a whole number", _EXAMPLE)
+        return int(value)
+    unit = next((unit for unit in ("ns", "us", "ms", "s") if value.endswith(unit)), None)
+    if unit is None:
+        raise UsageError(f"{where}: {key}={value} has no unit", _EXAMPLE)
+    amount = value[: -len(unit)].strip()
+    span = Decimal(amount) * NS_PER[unit] if _AMOUNT.fullmatch(amount) else Decimal(0)
+    if not 0 < span <= MAX_NS:
+        raise UsageError(f"{where}: {key}={value}, expected a time above 0", _EXAMPLE)
+    if span != int(span):
+        raise UsageError(f"{where}: {key}={value} is finer than 1 ns", _EXAMPLE)
+    return int(span)

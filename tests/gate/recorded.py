@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from trueput.gate.figures import RunFigures
-from trueput.gate.policy import parse_slo
+from trueput.slo import parse_slo
 
 _STEP = re.compile(
     r"context requests, (\d+) context tokens, (\d+) generation requests, (\d+) generation tokens, "
@@ -52,7 +52,7 @@ def figures(folder: Path, slo: str) -> RunFigures:
         e2e, ttft = round(bench["latencies"][i] * 1e9), round(bench["ttfts"][i] * 1e9)
         tokens = int(bench["output_lens"][i])
         tpot = (e2e - ttft) / (tokens - 1)
-        good = ttft <= limits["ttft"] and tpot <= limits["tpot"]
+        good = ttft <= (limits.ttft or 0) and tpot <= (limits.tpot or 0)
         requests.append(
             {
                 "outcome": "good" if good else "late",

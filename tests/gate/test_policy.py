@@ -9,18 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trueput.errors import UsageError
-from trueput.gate.policy import format_slo, load_policy, parse_policy, parse_slo
+from trueput.gate.policy import load_policy, parse_policy
+from trueput.slo import Slo, parse_slo
 
 
 def test_units_become_nanoseconds() -> None:
     slo = parse_slo("ttft=500ms, tpot=12.5ms,e2e=10s,itl_p99=7us,min_output_tokens=1")
-    assert slo == {
-        "ttft": 500_000_000,
-        "tpot": 12_500_000,
-        "e2e": 10_000_000_000,
-        "itl_p99": 7_000,
-        "min_output_tokens": 1,
-    }
+    assert slo == Slo(
+        ttft=500_000_000,
+        tpot=12_500_000,
+        e2e=10_000_000_000,
+        itl_p99=7_000,
+        min_output_tokens=1,
+    )
 
 
 @settings(deadline=None)
@@ -32,7 +33,7 @@ def test_units_become_nanoseconds() -> None:
     )
 )
 def test_what_is_written_is_read_back(limits: dict[str, int]) -> None:
-    assert parse_slo(format_slo(limits)) == limits
+    assert parse_slo(Slo(**limits).text()) == Slo(**limits)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     )
     policy = load_policy(path)
     assert policy.slo_text == "ttft=5000ms,min_output_tokens=2"
-    assert (policy.slo_from, policy.slo_undefined) == ("scheduled", "fail")
+    assert (policy.slo.measured_from, policy.slo.undefined_passes) == ("scheduled", False)
     assert (policy.min_effect, policy.margin) == (0.03, 0.04)
     assert (policy.noise.floor_log_sd, policy.noise.run_log_sd) == (0.01, 0.2)
     assert policy.must_match == {"engine_version", "config.block_size"}
@@ -112,7 +113,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         ("margin = nan", "expected a number", "0.05"),
         ("version = 2", "version 2 is not known", "version = 1"),
         ("slo = 'ttft=1s'", "expected a table", "[slo]"),
-        ("min_effect = ", "not TOML", "policy init"),
+        ("min_effect = ", "not TOML", "policy.md"),
     ],
 )
 def test_a_wrong_policy_says_where_and_what_to_do(text: str, message: str, hint: str) -> None:

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from decimal import Decimal
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trueput.errors import UsageError
 from trueput.gate.statistics import Noise
+from trueput.slo import KEYS, Slo, parse_slo
 
 VERSION = 1
 BLOCKING, INFORMING = "blocking", "informing"
-LIMITS = ("ttft", "tpot", "itl_p99", "e2e")
-SLO_KEYS = (*LIMITS, "min_output_tokens")
-_UNITS_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
-_AMOUNT = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?")
-_LONGEST_NS = 2**63
-_EXAMPLE = "write limits as ttft=500ms,tpot=50ms,e2e=10s,min_output_tokens=1 (units ns, us, ms, s)"
+_EXAMPLE = 'write limits as text: ttft = "500ms"'
 _NUMBERS = ("min_effect", "margin", "floor_log_sd", "run_log_sd")
 _KEYS = ("version", *_NUMBERS, "slo", "must_match", "under_test", "rules")
 _SLO_CHOICES = {"from": ("sent", "scheduled"), "undefined": ("pass", "fail")}
@@ -30,9 +24,7 @@ _SLO_CHOICES = {"from": ("sent", "scheduled"), "undefined": ("pass", "fail")}
 class Policy:
     """What the gate holds a candidate to; shares and log sds as plain numbers (0.05 is 5 %)."""
 
-    slo: Mapping[str, int] = field(default_factory=dict)
-    slo_from: str = "sent"
-    slo_undefined: str = "pass"
+    slo: Slo = field(default_factory=Slo)
     min_effect: float = 0.05
     margin: float = 0.05
     noise: Noise = field(default_factory=Noise)
@@ -43,39 +35,7 @@ class Policy:
     @property
     def slo_text(self) -> str | None:
         """The objective in the grammar of ``--slo``; ``None`` when the policy names none."""
-        return format_slo(self.slo) if self.slo else None
-
-
-def parse_slo(source: str, where: str = "SLO") -> dict[str, int]:
-    """Return the limits of ``ttft=500ms,tpot=50ms,...``: ns for times, a count for tokens."""
-    found: dict[str, int] = {}
-    if not source.strip():
-        raise UsageError(f"{where}: empty, expected at least one limit", hint=_EXAMPLE)
-    for part in source.split(","):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals:
-            raise UsageError(f"{where}: `{part.strip()}` has no `=`", hint=_EXAMPLE)
-        if key not in SLO_KEYS:
-            raise UsageError(f"{where}: unknown limit `{key}`", hint=_nearest(key, SLO_KEYS))
-        if key in found:
-            raise UsageError(f"{where}: `{key}` is given twice", hint="keep one of the two limits")
-        found[key] = _limit(key, value, where)
-    return found
-
-
-def format_slo(limits: Mapping[str, int]) -> str:
-    """Return limits in the grammar of ``--slo``, in one fixed order and the largest exact unit."""
-    parts = []
-    for key in SLO_KEYS:
-        if key not in limits:
-            continue
-        value = limits[key]
-        if key in LIMITS:
-            unit = next((u for u in ("ms", "us") if value % _UNITS_NS[u] == 0), "ns")
-            parts.append(f"{key}={value // _UNITS_NS[unit]}{unit}")
-        else:
-            parts.append(f"{key}={value}")
-    return ",".join(parts)
+        return self.slo.text() or None
 
 
 def load_policy(path: Path, rules: Iterable[str] | None = None) -> Policy:
@@ -85,7 +45,7 @@ def load_policy(path: Path, rules: Iterable[str] | None = None) -> Policy:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"{path}: the policy cannot be read ({type(error).__name__})",
-            hint="`trueput policy init` writes a commented policy",
+            hint="give the path of a TOML file; its keys stand in docs/reference/policy.md",
         ) from error
     return parse_policy(source, where=str(path), rules=rules)
 
@@ -95,7 +55,7 @@ def parse_policy(source: str, where: str = "policy", rules: Iterable[str] | None
     try:
         document = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{where}: not TOML: {error}", hint="see `trueput policy init`") from error
+        raise UsageError(f"{where}: not TOML: {error}", hint="its keys stand in docs/reference/policy.md") from error
     _known(document, _KEYS, where)
     if document.get("version", VERSION) != VERSION:
         raise UsageError(
@@ -106,9 +66,7 @@ def parse_policy(source: str, where: str = "policy", rules: Iterable[str] | None
     slo = _table(document, "slo", where)
     default = Noise()
     policy = Policy(
-        slo=_slo_limits(slo, where),
-        slo_from=_choice(slo, "from", where),
-        slo_undefined=_choice(slo, "undefined", where),
+        slo=_objective(slo, where),
         min_effect=numbers.get("min_effect", Policy.min_effect),
         margin=numbers.get("margin", Policy.margin),
         noise=Noise(
@@ -127,34 +85,23 @@ def parse_policy(source: str, where: str = "policy", rules: Iterable[str] | None
     return policy
 
 
-def _limit(key: str, value: str, where: str) -> int:
-    if key == "min_output_tokens":
-        if not (value.isascii() and value.isdigit() and len(value) < 19):
-            raise UsageError(f"{where}: {key}={value!r}, expected a whole number", hint=_EXAMPLE)
-        return int(value)
-    unit = next((unit for unit in ("ns", "us", "ms", "s") if value.endswith(unit)), None)
-    if unit is None:
-        raise UsageError(f"{where}: {key}={value!r} has no unit", hint=_EXAMPLE)
-    amount = value[: -len(unit)].strip()
-    span = Decimal(amount) * _UNITS_NS[unit] if _AMOUNT.fullmatch(amount) else Decimal(0)
-    if not 0 < span < _LONGEST_NS:
-        raise UsageError(f"{where}: {key}={value!r}, expected a time above 0", hint=_EXAMPLE)
-    if span != int(span):
-        raise UsageError(f"{where}: {key}={value!r} is finer than 1 ns", hint=_EXAMPLE)
-    return int(span)
-
-
-def _slo_limits(slo: Mapping[str, object], where: str) -> dict[str, int]:
-    _known(slo, (*SLO_KEYS, *_SLO_CHOICES), f"{where}: [slo]")
-    found: dict[str, int] = {}
-    for key in SLO_KEYS:
+def _objective(slo: Mapping[str, object], where: str) -> Slo:
+    """Return the limits of [slo], with where they start and what an undefined metric does."""
+    _known(slo, (*KEYS, *_SLO_CHOICES), f"{where}: [slo]")
+    parts = []
+    for key in KEYS:
         value = slo.get(key)
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise UsageError(f"{where}: [slo] {key} = {value!r}, expected text", hint=_EXAMPLE)
-        found[key] = _limit(key, str(value).strip(), f"{where}: [slo]")
-    return found
+        parts.append(f"{key}={value}")
+    limits = parse_slo(",".join(parts), f"{where}: [slo]") if parts else Slo()
+    return replace(
+        limits,
+        measured_from=_choice(slo, "from", where),
+        undefined_passes=_choice(slo, "undefined", where) == "pass",
+    )
 
 
 def _choice(slo: Mapping[str, object], key: str, where: str) -> str:

@@ -49,6 +49,17 @@ ITERATION: Final = (
     ("generation_requests", b" generation requests, "),
     ("generation_tokens", b" generation tokens, iteration elapsed time: "),
 )
+ODD: Final = r'[GORL] [0-9][0-9]-[0-9][0-9] [0-9]|INFO: .*- "[A-Z]'
+"""A prefix or an access line that stands behind something else."""
+LEFT_WORDS: Final = np.array(
+    [
+        word_of(word)
+        for word in (
+            *(b"Iteratio", b"Received", b"Added re", b"Finished", b"Aborted ", b"Request "),
+            *(b"Generate", b"Sequence"),
+        )
+    ]
+)
 RANK: Final = re.compile(r"[A-Za-z_]+_(?:DP)?([0-9]{1,9}) pid=")
 TENS: Final = 10 ** np.arange(6, -1, -1, dtype=np.int64)
 STEP_TAIL: Final = re.compile(
@@ -64,7 +75,8 @@ class Fast:
 
     `steps` has the columns of `take_steps`; `received` and `life` those that `Requests` makes of
     such lines; `access` those of `responses`. `messages` are lines with a prefix, `rest` those
-    without; `times` is line and at_ns of every line with a prefix.
+    without; `times` is line and at_ns of every line with a prefix, `count` the newlines. `has_left` says that `messages` may hold
+    step or request lines.
     """
 
     steps: pl.DataFrame
@@ -74,6 +86,8 @@ class Fast:
     messages: pl.DataFrame
     rest: pl.DataFrame
     times: pl.DataFrame
+    count: int
+    has_left: bool
 
 
 @dataclass
@@ -160,7 +174,7 @@ def scan(data: bytes, first_line: int, dates: Dates, last_at: int | None) -> Fas
     line = np.arange(first_line, first_line + len(end))
     rest = pl.DataFrame({"line": line[others], "text": text.strings(start[others], end[others])})
     tails = _access_tails(text, access_at[is_access], end[is_access])
-    if tails is None or not rest.filter(pl.col("text").str.contains(_odd())).is_empty():
+    if tails is None or not rest.filter(pl.col("text").str.contains(ODD)).is_empty():
         return None
     times = _instants(dates, days[is_prefixed], clock[is_prefixed])
     if times is None:
@@ -175,13 +189,8 @@ def scan(data: bytes, first_line: int, dates: Dates, last_at: int | None) -> Fas
     )
     processes = pl.Series(names, dtype=pl.String).gather(process[is_access])
     access = _access(prefixed, line[is_access], processes, tails, last_at)
-    return _sorted_out(text, prefixed, access, rest)
-
-
-def _odd() -> str:
-    from trueput.sources._vllm_log_lines import LOOSE
-
-    return LOOSE
+    count = len(end) - (data[-1] != ord("\n"))
+    return _sorted_out(text, prefixed, access, rest, count)
 
 
 def _prefix_end(text: Text, base: Places, end: Places) -> tuple[Places, Words, Words]:
@@ -266,7 +275,7 @@ def _access(
 
 
 def _sorted_out(
-    text: Text, prefixed: _Prefixed, access: pl.DataFrame, rest: pl.DataFrame
+    text: Text, prefixed: _Prefixed, access: pl.DataFrame, rest: pl.DataFrame, count: int
 ) -> Fast:
     left = np.ones(len(prefixed), np.bool_)
     word = text.word(prefixed.at)
@@ -277,12 +286,16 @@ def _sorted_out(
     message = text.strings(others.at, np.maximum(others.at, others.end))
     messages = pl.DataFrame({**others.columns(), "message": message})
     times = pl.DataFrame({"line": prefixed.line, "at_ns": prefixed.at_ns})
-    return Fast(steps, received, life, access, messages, rest, times)
+    has_left = bool(np.isin(word[left], LEFT_WORDS).any())
+    if not has_left:
+        owned = (word[left] & MASKS[7]) == word_of(b"Engine ")
+        has_left = bool(owned.any()) and text.holds(b": Iteration(")
+    return Fast(steps, received, life, access, messages, rest, times, count, has_left)
 
 
 def _steps(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.DataFrame:
     rank = np.zeros(len(prefixed), np.int64)
-    owned = (word & np.uint64((1 << 56) - 1)) == word_of(b"Engine ")
+    owned = (word & MASKS[7]) == word_of(b"Engine ")
     at = prefixed.at.copy()
     places = np.flatnonzero(owned)
     if len(places):

@@ -50,13 +50,14 @@ class Lines:
 
     `messages` and `access` have the columns of MESSAGE_SCHEMA; an access line has the time of the
     last line before it that has one. `rest` has `line` and `text`, `times` line and at_ns of all
-    lines with a prefix. With `fast`, the common kinds are there already, and not in `messages`.
+    lines with a prefix, `count` the newlines. With `fast`, the common kinds are there already, and not in `messages`.
     """
 
     messages: pl.DataFrame
     access: pl.DataFrame
     rest: pl.DataFrame
     times: pl.DataFrame
+    count: int
     fast: Fast | None = None
 
 
@@ -82,6 +83,7 @@ class LineReader:
             if found is not None:
                 return found
         frame = line_frame(data, first_line)
+        count = frame.height - (not data.endswith(b"\n"))
         if continues:
             frame = frame[1:]
         unwrapped = wrapped.unwrap(frame, self._unfinished, self.problems)
@@ -102,7 +104,7 @@ class LineReader:
             self.last_at = int(stamped[-1])
         self.prefixed += messages.height
         times = messages.select("line", "at_ns")
-        return Lines(messages, access_rows, rest.select("line", "text"), times)
+        return Lines(messages, access_rows, rest.select("line", "text"), times, count)
 
     def _read_fast(self, data: bytes, first_line: int) -> Lines | None:
         if self.clock is ClockKind.UTC or not data:
@@ -117,7 +119,7 @@ class LineReader:
         if len(stamped):
             self.last_at = int(stamped[-1])
         none = pl.DataFrame(schema=MESSAGE_SCHEMA)
-        return Lines(fast.messages, none, fast.rest, fast.times, fast)
+        return Lines(fast.messages, none, fast.rest, fast.times, fast.count, fast)
 
     def _settle_clock(self, unwrapped: wrapped.Unwrapped, prefixed: pl.DataFrame) -> None:
         """The first line with a time decides: an outer stamp with a zone is UTC."""

@@ -80,14 +80,15 @@ class Requests:
         self, messages: pl.DataFrame, fast: Fast | None
     ) -> tuple[list[pl.DataFrame], pl.DataFrame]:
         """Return the rows of `request_events` of one block and the remaining messages."""
-        first = MESSAGE.cast(pl.Binary).bin.slice(0, 8)
-        starts = list(STARTS)
-        found, rest = split_off(messages.with_columns(first=first), pl.col("first").is_in(starts))
         limits = [fast.received] if fast is not None else []
         lives = [fast.life] if fast is not None else []
-        rows = []
-        if found.height:
-            life, found = split_off(found, pl.col("first").is_in(starts[1:4]))
+        rows: list[pl.DataFrame] = []
+        rest = messages
+        if fast is None or fast.has_left:
+            first = MESSAGE.cast(pl.Binary).bin.slice(0, 8)
+            wanted = pl.col("first").is_in(list(STARTS))
+            found, rest = split_off(messages.with_columns(first=first), wanted)
+            life, found = split_off(found, pl.col("first").is_in(list(STARTS)[1:4]))
             received, found = split_off(found, MESSAGE.str.starts_with("Received request "))
             plain, quoted = split_off(received, _is_plain())
             delta = MESSAGE.str.contains(r"^Generated response [^ ]+ \(streaming delta\): ")
@@ -96,6 +97,7 @@ class Requests:
             lives.append(self._life_rows(life))
             rows.append(others.filter(pl.col("event") != "received"))
             rest = pl.concat([rest, found.filter(pl.col("first") == b"Received")]).sort("line")
+            rest = rest.drop("first")
         limits = [frame for frame in limits if frame.height]
         lives = [frame for frame in lives if frame.height]
         received = pl.concat(limits, how="diagonal") if limits else pl.DataFrame(schema=SCHEMA)
@@ -103,7 +105,7 @@ class Requests:
             rows.append(self._with_prompt_tokens(received))
         if lives:
             rows.append(self._life(pl.concat(lives, how="diagonal"), received))
-        return rows, rest.drop("first")
+        return rows, rest
 
     def _life_rows(self, life: pl.DataFrame) -> pl.DataFrame:
         word = MESSAGE.str.splitn(" ", 4).struct

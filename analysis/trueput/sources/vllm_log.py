@@ -29,7 +29,7 @@ from typing import Final
 import polars as pl
 
 from trueput.clock import ClockKind
-from trueput.scan import MAX_LINE_BYTES, Block, Damage, plain_name, read_head, text_blocks
+from trueput.scan import MAX_LINE_BYTES, Damage, byte_chunks, plain_name, read_head
 from trueput.source_api import (
     BATCH_ROWS,
     HEAD_BYTES,
@@ -51,7 +51,7 @@ from trueput.sources._vllm_log_samples import Repeats, take_samples
 from trueput.sources._vllm_log_steps import Lives, take_steps
 from trueput.sources._vllm_log_text import is_crlf
 
-BLOCK_BYTES: Final = 4 << 20
+BLOCK_BYTES: Final = 5 << 20
 STRONG: Final = re.compile(
     rb"vLLM|Iteration\(\d+\): |Avg prompt throughput: |\[async_llm(?:_engine)?\.py:|"
     rb"\[(?:v1/)?(?:engine/)?(?:core|llm_engine|loggers|metrics)\.py:|Received request "
@@ -98,11 +98,12 @@ def sniff(name: str, head: bytes) -> Sniff:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A block, whether its first line began in the block before, and whether it is the cut end."""
+    """Whole lines, or a part of one: whether it began in the piece before (`continues`), goes on
+    in the next (`goes_on`), or is the last line and has no newline (`is_tail`)."""
 
     data: bytes
-    first_line: int
     continues: bool = False
+    goes_on: bool = False
     is_tail: bool = False
 
 
@@ -116,6 +117,7 @@ class _Reading:
     facts: Facts
     requests: requests.Requests
     repeats: Repeats = field(default_factory=Repeats)
+    line: int = 1
 
     @classmethod
     def of(cls, path: Path, options: ReadOptions) -> _Reading:
@@ -129,21 +131,31 @@ class _Reading:
     def piece(self, piece: _Piece) -> Iterator[Item]:
         """Yield what one block holds."""
         carried = self.reader.last_at
-        lines = self.reader.read(piece.data, piece.first_line, continues=piece.continues)
-        if piece.is_tail and not self._is_whole(lines, piece.first_line):
+        first_line = self.line
+        lines = self.reader.read(piece.data, first_line, continues=piece.continues)
+        self.line += lines.count
+        if piece.goes_on and not piece.continues:
+            self.problems.add("VLOG013", first_line)
+        if piece.is_tail and not self._is_whole(lines, first_line):
             return
-        steps, messages = take_steps(lines.messages, self.problems)
-        events, messages = self.requests.take(messages, lines.fast)
+        fast, messages = lines.fast, lines.messages
+        steps = []
+        if fast is None or fast.has_left:
+            found, messages = take_steps(messages, self.problems)
+            steps.append(found)
+        events, messages = self.requests.take(messages, fast)
         samples, messages = take_samples(messages, self.repeats, self.problems)
-        json_access, messages = requests.take_json_access(messages)
-        events += [requests.responses(rows) for rows in (lines.access, json_access) if rows.height]
-        if lines.fast is not None:
-            steps = _together([steps, lines.fast.steps])
-            events.append(lines.fast.access)
+        if fast is not None:
+            steps.append(fast.steps)
+            events.append(fast.access)
+        else:
+            json_access, messages = requests.take_json_access(messages)
+            events += [requests.responses(lines.access), requests.responses(json_access)]
+        step_rows = _together(steps)
         event_rows = _together(events)
         yield from self.facts.read(messages, lines.rest, lines.times, carried)
-        step_lives, sample_lives = self.lives.number(steps, samples)
-        yield from _batches("engine_steps", steps.with_columns(incarnation=step_lives))
+        step_lives, sample_lives = self.lives.number(step_rows, samples)
+        yield from _batches("engine_steps", step_rows.with_columns(incarnation=step_lives))
         yield from _batches("engine_samples", samples.with_columns(incarnation=sample_lives))
         yield from _batches("request_events", event_rows)
 
@@ -200,31 +212,30 @@ def _batches(table: str, frame: pl.DataFrame) -> Iterator[Batch]:
 
 
 def _pieces(path: Path, block_bytes: int, problems: Problems) -> Iterator[_Piece]:
-    """Yield the blocks of the file; the last line alone where it has no newline.
+    """Yield the file in pieces; the last line alone where it has no newline.
 
     After a damage the cut last line is left out, for the damage was reported.
     """
-    held: Block | None = None
-    continues = damaged = False
-    for item in text_blocks(path, block_bytes):
-        if isinstance(item, Damage):
-            problems.add("VLOG001", None, text=f"{CODES['VLOG001']}: {item.text}")
-            damaged = True
-            break
-        if held is not None:
-            yield _Piece(held.data, held.first_line, continues)
-            continues = not held.data.endswith(b"\n")
-            if continues and len(held.data) > MAX_LINE_BYTES:
-                problems.add("VLOG013", held.first_line + held.data.count(b"\n"))
-        held = item
-    if held is None:
-        return
-    cut = held.data.rfind(b"\n") + 1
-    if cut:
-        yield _Piece(held.data[:cut], held.first_line, continues)
-    if cut < len(held.data) and not damaged and not (continues and not cut):
-        line = held.first_line + held.data.count(b"\n")
-        yield _Piece(held.data[cut:], line, is_tail=True)
+    rest = b""
+    continues = False
+    for chunk in byte_chunks(path, block_bytes):
+        if isinstance(chunk, Damage):
+            problems.add("VLOG001", None, text=f"{CODES['VLOG001']}: {chunk.text}")
+            return
+        cut = chunk.rfind(b"\n") + 1
+        if cut:
+            whole = rest + chunk[:cut]
+            rest = chunk[cut:]
+            del chunk
+            yield _Piece(whole, continues)
+            continues = False
+            continue
+        rest += chunk
+        if len(rest) > MAX_LINE_BYTES:
+            yield _Piece(rest, continues, goes_on=True)
+            rest, continues = b"", True
+    if rest and not continues:
+        yield _Piece(rest, is_tail=True)
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Item]:

@@ -10,7 +10,6 @@ from trueput.errors import UsageError
 from trueput.gate.policy import Policy, load_policy
 from trueput.gate.verdict import GateResult
 from trueput.gate.verdict import gate as judge
-from trueput.slo import parse_slo
 from trueput.verbs.figures import figures
 from trueput.verbs.opening import Reading, configuration
 
@@ -18,14 +17,11 @@ from trueput.verbs.opening import Reading, configuration
 def under_policy(reading: Reading, policy: Policy) -> Reading:
     """Return the reading with the policy's objective where the command gave none."""
     given = reading.objective()
+    judging = (policy.slo.measured_from, policy.slo.undefined_passes)
     if given is None and policy.slo_text is None:
-        return reading
-    base = given if given is not None else parse_slo(policy.slo_text or "", "policy [slo]")
-    slo = replace(
-        base,
-        measured_from=policy.slo_from,
-        undefined_passes=policy.slo_undefined == "pass",
-    )
+        return replace(reading, judging=judging)
+    limits = given if given is not None else policy.slo
+    slo = replace(limits, measured_from=judging[0], undefined_passes=judging[1])
     return replace(reading, slo=slo, slo_origin="command" if given is not None else "policy")
 
 

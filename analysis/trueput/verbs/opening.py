@@ -34,6 +34,7 @@ class Reading:
     note: Note = silent
     progress: Progress | None = None
     slo_origin: str = "command"
+    judging: tuple[str, bool] | None = None
 
     def open_store(self) -> Store:
         """Return the store: the given folder, else $TRUEPUT_STORE, else `./.trueput`."""
@@ -150,6 +151,7 @@ def selection(
         files=files,
         slo=reading.objective(),
         slo_origin=reading.slo_origin,
+        judging=reading.judging,
         window=parse_window(reading.window),
     )
     return made, manifests

@@ -42,7 +42,9 @@ class Selection:
     files: Mapping[str, Sequence[Path]]
     slo: Slo | None = None
     slo_origin: str = "command"
-    slo_by_run: Mapping[str, Slo] = field(default_factory=dict)
+    judging: tuple[str, bool] | None = None
+    """Without `slo`: where latencies start and whether an undefined metric passes, else the
+    objective that each run's files record, as they record it."""
     window: Window = field(default_factory=Window)
 
 
@@ -96,20 +98,16 @@ def _table_body(table: Table, paths: Sequence[Path]) -> str:
 
 
 def _slo_body(selection: Selection) -> str:
-    chosen = selection.slo
-    base = "SELECT * FROM raw.slo_policy"
-    if chosen is None and not selection.slo_by_run:
-        return base
-    default = _slo_columns(chosen, selection.slo_origin) if chosen else None
-    parts = []
-    for run_id, slo in sorted(selection.slo_by_run.items()):
-        columns = _slo_columns(slo, selection.slo_origin)
-        parts.append(f"SELECT run_id, {columns} FROM raw.runs WHERE run_id = {literal(run_id)}")
-    others = ", ".join(literal(r) for r in sorted(selection.slo_by_run)) or "NULL"
-    rest = f"SELECT run_id, {default} FROM raw.runs" if default else base
-    parts.append(f"SELECT * FROM ({rest}) WHERE run_id NOT IN ({others})" if selection.slo_by_run
-                 else rest)  # fmt: skip
-    return " UNION ALL ".join(parts)
+    if selection.slo is not None:
+        columns = _slo_columns(selection.slo, selection.slo_origin)
+        return f"SELECT run_id, {columns} FROM raw.runs"
+    if selection.judging is None:
+        return "SELECT * FROM raw.slo_policy"
+    measured_from, undefined_passes = selection.judging
+    return (
+        f"SELECT * REPLACE ({literal(measured_from)} AS measured_from, "
+        f"{literal(undefined_passes)} AS undefined_passes) FROM raw.slo_policy"
+    )
 
 
 def _slo_columns(slo: Slo, origin: str) -> str:
