@@ -140,7 +140,7 @@ def together(stores: list[dict[str, list[dict[str, Any]]]]) -> dict[str, list[di
 
 
 @settings(
-    max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 @given(
     rows=st.lists(runs(), min_size=4, max_size=8).map(together),

@@ -26,12 +26,12 @@ SELECT
   e.arrived_at_ns AS e_arrived_at_ns, e.queued_at_ns, e.scheduled_at_ns AS e_scheduled_at_ns,
   e.first_token_at_ns AS e_first_token_at_ns, e.ended_at_ns AS e_ended_at_ns, e.finished_at_ns,
   -- the outermost vantage that timed the request rules TTFT and end-to-end time
-  CASE WHEN c.run_id IS NOT NULL THEN c.ttft_ns
+  real_span(CASE WHEN c.run_id IS NOT NULL THEN c.ttft_ns
     WHEN s.run_id IS NOT NULL THEN coalesce(s.ttft_ns, s.first_token_at_ns - s.arrived_at_ns)
-    ELSE coalesce(e.ttft_ns, e.first_token_at_ns - e.arrived_at_ns) END AS ttft_ns,
-  CASE WHEN c.run_id IS NOT NULL THEN coalesce(c.e2e_ns, c.ended_at_ns - c.sent_at_ns)
+    ELSE coalesce(e.ttft_ns, e.first_token_at_ns - e.arrived_at_ns) END) AS ttft_ns,
+  real_span(CASE WHEN c.run_id IS NOT NULL THEN coalesce(c.e2e_ns, c.ended_at_ns - c.sent_at_ns)
     WHEN s.run_id IS NOT NULL THEN coalesce(s.e2e_ns, s.ended_at_ns - s.arrived_at_ns)
-    ELSE coalesce(e.e2e_ns, e.finished_at_ns - e.arrived_at_ns) END AS e2e_ns,
+    ELSE coalesce(e.e2e_ns, e.finished_at_ns - e.arrived_at_ns) END) AS e2e_ns,
   CASE WHEN c.run_id IS NOT NULL THEN 'measured' WHEN s.run_id IS NOT NULL THEN 'measured'
     WHEN e.e2e_ns IS NOT NULL THEN 'reported' ELSE 'measured' END AS e2e_basis,
   c.sent_at_ns - c.scheduled_at_ns AS client_delay_ns,
