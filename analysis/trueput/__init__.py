@@ -12,6 +12,8 @@ They are loaded when first used, so that `import trueput` loads no data library.
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -54,6 +56,20 @@ __all__ = [
     "ExitCode", "Reading", "TrueputError", "compare", "db", "demo", "doctor", "explain", "gate",
     "ingest", "noise", "runs", "show", "sources", "sql", "tables",
 ]  # fmt: skip
+
+
+class _Library(ModuleType):
+    """This module: a verb keeps its name although a package inside has the same (gate, sources).
+
+    Importing `trueput.gate.policy` would else put the package `gate` in the place of the verb.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Library
 
 
 def __getattr__(name: str) -> Any:

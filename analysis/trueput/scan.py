@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import tempfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -155,3 +157,31 @@ def text_blocks(path: Path, size: int = 8 << 20) -> Iterator[Block | Damage]:
         yield Block(rest, line)
     if damage is not None:
         yield damage
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[tuple[Path, Damage | None]]:
+    """Give a plain file with the bytes of `path`, for readers that must seek; and its damage.
+
+    A compressed file is written out to a temporary one, which is removed afterwards.
+    """
+    with path.open("rb") as raw:
+        magic = raw.read(4)
+    if magic[:2] != b"\x1f\x8b" and magic != b"\x28\xb5\x2f\xfd":
+        yield path, None
+        return
+    damage: Damage | None = None
+    with tempfile.TemporaryDirectory(prefix="trueput-") as folder:
+        plain = Path(folder) / "whole"
+        with plain.open("wb") as out:
+            for chunk in byte_chunks(path):
+                if isinstance(chunk, Damage):
+                    damage = chunk
+                else:
+                    out.write(chunk)
+        yield plain, damage
+
+
+def sqlite_uri(path: Path) -> str:
+    """Return the URI that opens a SQLite file for reading and touches nothing beside it."""
+    return f"{path.resolve().as_uri()}?mode=ro&immutable=1"

@@ -1,4 +1,4 @@
-"""Conservation: whatever a run's files say, parts sum, outcomes partition, cells fill the window."""
+"""Conservation: whatever files say, parts sum, outcomes partition, cells fill the window."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from sql.case_store import open_store
+
+from trueput import schema
 from trueput.warehouse.models import models
 
 CHECKS = sorted(m.name for m in models().values() if m.layer == "checks")
@@ -17,10 +18,7 @@ IDS = ("a", "b", "c", "d", "e")
 spans = st.one_of(st.none(), st.integers(0, 3 * SECOND))
 counts = st.one_of(st.none(), st.integers(0, 40))
 moments = st.one_of(st.none(), st.integers(0, 5 * SECOND))
-statuses = st.sampled_from(
-    [None, "ok", "finished", "aborted", "cancelled", "timeout", "refused", "http_error"]
-    + ["stream_error", "empty", "engine_lost", "failed", "running", "not_sent"]
-)
+statuses = st.sampled_from([None, *schema.tables()["requests"].column("status").enum])
 
 
 @st.composite
@@ -139,9 +137,7 @@ def together(stores: list[dict[str, list[dict[str, Any]]]]) -> dict[str, list[di
     return rows
 
 
-@settings(
-    max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     rows=st.lists(runs(), min_size=4, max_size=8).map(together),
     slo=st.sampled_from([None, "ttft=1s,tpot=10ms", "e2e=2s,itl_p99=1ms,min_output_tokens=2"]),

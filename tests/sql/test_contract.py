@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import duckdb
 import pytest
-
 from sql.case_store import SQL_TYPES, closure, open_store, typed_rows
+
 from trueput.schema import Table, tables, views
 from trueput.warehouse.connect import Selection, connect
 from trueput.warehouse.models import models
 
 PUBLIC = sorted(m.name for m in models().values() if m.layer in {"marts", "checks"})
+CLIENT = """
+vantage, request_id, status,     sent_at_ns, ended_at_ns, e2e_ns, ttft_ns, output_tokens
+client,  a,          ok,         0,          1000,        1000,   50,      5
+client,  b,          http_error, 10,         20,          ,       ,        0
+client,  c,          timeout,    10,         990,         ,       ,        0
+"""
+ENGINE = """
+vantage, request_id, status,   replica, arrived_at_ns, queue_ns, prefill_ns, decode_ns, output_tokens
+engine,  a,          finished, A,       10,            200,      300,        450,       5
+engine,  x,          finished, A,       10,            200,      300,        450,       5
+"""  # noqa: E501
+STEPS = """
+step_ix, logged_at_ns, elapsed_ns, context_requests, context_tokens, generation_requests
+1,       0,            300,        2,                30,             0
+2,       0,            100,        0,                0,              2
+"""
 CONTRACT = {**tables(), **views()}
 TYPES = {**SQL_TYPES, "hugeint": "HUGEINT"}
 
@@ -54,22 +71,10 @@ def test_documents_are_whole(table: Table) -> None:
 
 def test_views_hold_only_documented_words() -> None:
     """Over one run with a bit of everything: no NULL and no word that the documents deny."""
-    given = {
-        "requests": """
-vantage, request_id, status,     traffic, sent_at_ns, ended_at_ns, e2e_ns, ttft_ns, arrived_at_ns, queue_ns, prefill_ns, decode_ns, output_tokens, prompt_tokens, replica
-client,  a,          ok,         load,    0,          1000,        1000,   50,      ,              ,         ,           ,          5,             10,
-engine,  a,          finished,   load,    ,           ,            ,       ,        10,            200,      300,        450,       5,             10,            A
-client,  b,          http_error, load,    10,         20,          ,       ,        ,              ,         ,           ,          0,             10,
-client,  c,          timeout,    load,    10,         990,         ,       ,        ,              ,         ,           ,          0,             10,
-engine,  x,          finished,   load,    ,           900,         ,       ,        10,            200,      300,        450,       5,             10,            A
-""",
-        "engine_steps": """
-step_ix, logged_at_ns, elapsed_ns, context_requests, context_tokens, generation_requests, generation_tokens
-1,       0,            300,        2,                30,             0,                   0
-2,       0,            100,        0,                0,              2,                   2
-""",
-    }  # fmt: skip
-    rows = {table: typed_rows(table, text) for table, text in given.items()}
+    rows: dict[str, Any] = {
+        "requests": typed_rows("requests", CLIENT) + typed_rows("requests", ENGINE),
+        "engine_steps": typed_rows("engine_steps", STEPS),
+    }
     names = [n for n in PUBLIC if models()[n].layer == "marts"]
     assert {m.name for m in closure(*names)} >= set(names)
     with open_store(rows, names, slo="ttft=100ns") as connection:

@@ -13,8 +13,8 @@ from typing import Any
 
 import duckdb
 import pytest
-
 from sql.case_store import read_by
+
 from trueput.schema import tables
 from trueput.warehouse.models import Model, macros, models
 
@@ -101,7 +101,9 @@ def test_nothing_reads_files_or_tells_the_time(model: Model) -> None:
     names = _functions(model.name)
     outside = ("read_", "parquet_", "glob", "sniff_", "getenv", "http")
     assert not {n for n in names if n.startswith(outside) or n.endswith("_scan")}
-    assert names.isdisjoint({"now", "current_timestamp", "get_current_timestamp", "random", "today"})
+    assert names.isdisjoint(
+        {"now", "current_timestamp", "get_current_timestamp", "random", "today"}
+    )
 
 
 @each_model

@@ -212,23 +212,28 @@ def _steps(record: EngineRecord) -> tuple[list[str], list[Steps]]:
 
 
 def _streams(record: EngineRecord) -> list[Stream]:
-    """Every request of the run, client and engine side together."""
+    """Every request of the run, client and engine side together.
+
+    None without any record of requests: log lines alone give neither lengths nor arrivals, so
+    nothing can be replayed or counted with them.
+    """
     requests = _scan(record.parts, "requests")
+    if requests is None:
+        return []
     engine = _engine_side(record)
     client: dict[str, Row] = {}
-    if requests is not None:
-        rows = requests.filter(pl.col("vantage") == "client").select(
-            "source_id", "row_ix", "prompt_tokens", "output_tokens", "asked_output_tokens",
-            "sent_at_ns", "first_token_at_ns", "ended_at_ns", "gaps_ns", "status",
-        ).collect()  # fmt: skip
-        named = rows.join(
-            record.tied.select("source_id", "row_ix", "request_id"), on=["source_id", "row_ix"]
-        )
-        for row in named.iter_rows(named=True):
-            offset = record.offset(row["source_id"])
-            for name in ("sent_at_ns", "first_token_at_ns", "ended_at_ns"):
-                row[name] = row[name] + offset if row[name] is not None else None
-            client[row["request_id"]] = row
+    rows = requests.filter(pl.col("vantage") == "client").select(
+        "source_id", "row_ix", "prompt_tokens", "output_tokens", "asked_output_tokens",
+        "sent_at_ns", "first_token_at_ns", "ended_at_ns", "gaps_ns", "status",
+    ).collect()  # fmt: skip
+    named = rows.join(
+        record.tied.select("source_id", "row_ix", "request_id"), on=["source_id", "row_ix"]
+    )
+    for row in named.iter_rows(named=True):
+        offset = record.offset(row["source_id"])
+        for name in ("sent_at_ns", "first_token_at_ns", "ended_at_ns"):
+            row[name] = row[name] + offset if row[name] is not None else None
+        client[row["request_id"]] = row
     aborted = _aborted(record.parts)
     names = sorted(set(engine) | {n for n in client if not engine or n in engine})
     return [_stream(n, client.get(n, {}), engine.get(n, {}), n in aborted) for n in names]

@@ -187,6 +187,12 @@ def _why_no_replay(
 ) -> str | None:
     if not streams:
         return "no requests are known: victims cannot be named"
+    placed = sum(
+        x.prompt_tokens is not None and (x.arrived_at_ns is not None or x.sent_at_ns is not None)
+        for x in streams
+    )
+    if placed * 2 < len(streams):
+        return "most requests have no known arrival or prompt length: victims cannot be named"
     if len({x.engine for x in steps}) > 1:
         return "several engines and no record of which served a request: victims are not named"
     if limits.spec_tokens:

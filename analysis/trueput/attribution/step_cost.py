@@ -7,6 +7,7 @@ use, with no negative coefficient. It serves to divide a printed duration, never
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,8 +88,6 @@ def _design(work: StepWork, rows: slice) -> Floats:
 
 
 def _weighted_nnls(design: Floats, y: Floats, weights: Floats) -> Floats:
-    from scipy.optimize import nnls  # scipy is slow to load
-
     # The triangle of a QR has five rows whatever the run's length; the columns are scaled because
     # tokens and constants differ by orders of magnitude.
     scale = np.sqrt((design**2).mean(axis=0))
@@ -96,8 +95,25 @@ def _weighted_nnls(design: Floats, y: Floats, weights: Floats) -> Floats:
     root = np.sqrt(weights)
     stacked = np.column_stack([design / scale * root[:, None], y * root])
     triangle: Floats = np.asarray(np.linalg.qr(stacked, mode="r"), dtype=np.float64)
-    solution, _ = nnls(triangle[:, :-1], triangle[:, -1])
-    return np.asarray(solution / scale, dtype=np.float64)
+    return np.asarray(_nnls(triangle[:, :-1], triangle[:, -1]) / scale, dtype=np.float64)
+
+
+def _nnls(design: Floats, y: Floats) -> Floats:
+    """Least squares with no negative coefficient: the best of all choices of the columns that
+    count. There are few columns; `scipy.optimize.nnls` takes longer to load than an ingest."""
+    width = design.shape[1]
+    best, least = np.zeros(width), float(y @ y)
+    for count in range(1, width + 1):
+        for chosen in itertools.combinations(range(width), count):
+            part = design[:, chosen]
+            found = np.linalg.lstsq(part, y, rcond=None)[0]
+            residual = y - part @ found
+            square = float(residual @ residual)
+            if (found >= 0).all() and square < least:
+                least = square
+                best = np.zeros(width)
+                best[list(chosen)] = found
+    return best
 
 
 def _trimmed_r2(y: Floats, residual: Floats) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import pkgutil
 import sys
@@ -11,6 +12,7 @@ import traceback
 import typer
 
 from trueput.cli import commands
+from trueput.cli.options import say
 from trueput.errors import ExitCode, TrueputError
 
 _EPILOG = "Exit codes: 0 pass, 1 flagged, 2 usage or input, 3 inconclusive, 70 bug of trueput."
@@ -32,7 +34,9 @@ def build() -> typer.Typer:
     modules = [importlib.import_module(f"{commands.__name__}.{n}") for n in names]
     for module in sorted(modules, key=lambda m: (m.ORDER, m.__name__)):
         name = module.__name__.rpartition(".")[2].removesuffix("_")
-        app.command(name=name, hidden=getattr(module, "HIDDEN", False))(module.command)
+        hidden = getattr(module, "HIDDEN", False)
+        summary = (module.command.__doc__ or "").strip()
+        app.command(name=name, hidden=hidden, short_help=summary)(module.command)
     app.callback(invoke_without_command=True)(_root)
     return app
 
@@ -50,9 +54,12 @@ def _root(
 def run() -> None:
     """Run the program on sys.argv and exit with its code."""
     try:
-        build()()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # what it cannot encode must not be a crash
+                stream.reconfigure(errors="backslashreplace")
+        build()(prog_name="trueput")
     except TrueputError as error:
-        sys.stderr.write(f"error: {error}\n")
+        say(f"error: {error}")
         sys.exit(int(error.exit_code))
     except KeyboardInterrupt:
         sys.exit(130)
@@ -63,9 +70,9 @@ def run() -> None:
     except Exception as error:  # noqa: BLE001  the one place where every error has an exit code
         if os.environ.get("TRUEPUT_DEBUG"):
             traceback.print_exc()
-        sys.stderr.write(
+        say(
             f"error: trueput failed: {type(error).__name__}: {error}\n\n"
             "hint: this is a bug of trueput; please report it with the output of the same command "
-            "under TRUEPUT_DEBUG=1\n"
+            "under TRUEPUT_DEBUG=1"
         )
         sys.exit(int(ExitCode.BUG))

@@ -8,25 +8,52 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trueput.errors import UsageError
+
 if TYPE_CHECKING:
     from trueput.verbs.opening import Reading
 
+FORMATS = ("table", "json", "csv", "markdown")
+
+
+def _offered(name: str) -> str:
+    """Return a format's name, before any work is done for one that does not exist."""
+    if name not in FORMATS:
+        raise UsageError(
+            f"--format: `{name}` is not offered here", "choose one of " + ", ".join(FORMATS)
+        )
+    return name
+
+
 Store = Annotated[
     Path | None,
-    typer.Option("--store", help="Store folder (default: $TRUEPUT_STORE, else ./.trueput)."),
+    typer.Option(
+        "--store", metavar="DIR", help="Store folder (default: $TRUEPUT_STORE, else ./.trueput)."
+    ),
 ]
 Slo = Annotated[
     str | None,
-    typer.Option("--slo", help="Objective, e.g. ttft=500ms,tpot=50ms,e2e=10s."),
+    typer.Option("--slo", metavar="LIMITS", help="Objective, e.g. ttft=500ms,tpot=50ms,e2e=10s."),
 ]
 Window = Annotated[
-    str, typer.Option("--window", help="all, steady, or fixed:FROM..TO (from the first send).")
+    str,
+    typer.Option(
+        "--window", metavar="RULE", help="all, steady, or fixed:FROM..TO (from the first send)."
+    ),
 ]
-Format = Annotated[str, typer.Option("--format", help="table, json, csv or markdown.")]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="NAME", callback=_offered, help="table, json, csv or markdown."
+    ),
+]
 Output = Annotated[
     list[Path] | None,
     typer.Option(
-        "-o", "--output", help="Write to a file; its suffix names the format. Repeatable."
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Write to a file; its suffix names the format. Repeatable.",
     ),
 ]
 
@@ -45,7 +72,9 @@ def reading(store: Path | None, slo: str | None = None, window: str = "all") -> 
 
 def say(text: str) -> None:
     """Say something that is not data: on stderr."""
-    sys.stderr.write(f"{text}\n")
+    from trueput.cli.output import printable_lines
+
+    sys.stderr.write(f"{printable_lines(text)}\n")
 
 
 def progress_bar() -> Any:

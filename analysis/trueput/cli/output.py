@@ -7,6 +7,8 @@ import io
 import json
 import math
 import os
+import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +20,8 @@ from trueput.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table"}
 
@@ -30,10 +34,18 @@ class Grid:
     rows: Sequence[Sequence[Any]]
     title: str = ""
     right: frozenset[str] = field(default_factory=frozenset)
+    spare: Sequence[str] = ()
+    """Columns that a table leaves out, one by one, where the page is too narrow for all."""
 
 
 Writers = Mapping[str, Callable[[], str]]
 """Format name -> function that gives the whole text in that format."""
+
+_GAPS = (3, 2)
+_LONGEST_WORD = 32
+_RECORD_VALUE = 24
+_UNSEEN = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
+_FORMULA = ("=", "+", "-", "@")
 
 
 def plain(value: Any, int64: str = "number") -> Any:
@@ -62,7 +74,13 @@ def plain(value: Any, int64: str = "number") -> Any:
 
 def to_json(value: Any, int64: str = "number") -> str:
     """Return a document as indented JSON with a newline at its end."""
-    return json.dumps(plain(value, int64), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(plain(value, int64), indent=2, ensure_ascii=False, allow_nan=False)
+    return escaped_json(text) + "\n"
+
+
+def escaped_json(text: str) -> str:
+    """Return JSON text with escapes for what a terminal obeys and JSON itself lets through."""
+    return _UNSEEN.sub(lambda m: f"\\u{ord(m[0]):04x}", text)
 
 
 def cell(value: Any) -> str:
@@ -87,51 +105,170 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == " " else repr(c)[1:-1] for c in text)
 
 
+def printable_lines(text: str) -> str:
+    """Return a text of several lines without control characters."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def _csv_field(value: Any) -> Any:
+    """Return a CSV field; text that a spreadsheet would run as a formula gets an apostrophe."""
+    kept = plain(value)
+    if kept is None:
+        return ""
+    if not isinstance(kept, str):
+        return kept
+    text = printable(kept)
+    is_number = isinstance(value, float)
+    return f"'{text}" if text.startswith(_FORMULA) and not is_number else text
+
+
 def to_csv(grid: Grid) -> str:
-    """Return a grid as CSV; unknown is an empty field."""
+    """Return a grid as CSV, a row a line; unknown is an empty field."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(grid.columns)
-    for row in grid.rows:
-        writer.writerow(["" if (v := plain(x)) is None else v for x in row])
+    writer.writerow([_csv_field(c) for c in grid.columns])
+    writer.writerows([_csv_field(v) for v in row] for row in grid.rows)
     return out.getvalue()
+
+
+def markdown_text(value: Any) -> str:
+    """Return a value as Markdown text that can neither end its cell nor start a tag or a link."""
+    text = cell(value)
+    marks = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "&#124;"), ("](", "]&#40;"))
+    for mark, safe in marks:
+        text = text.replace(mark, safe)
+    return text
 
 
 def to_markdown(grid: Grid) -> str:
     """Return a grid as a Markdown table."""
-    lines = [f"### {grid.title}", ""] if grid.title else []
-    lines.append("| " + " | ".join(grid.columns) + " |")
+    lines = [f"### {markdown_text(grid.title)}", ""] if grid.title else []
+    lines.append("| " + " | ".join(markdown_text(c) for c in grid.columns) + " |")
     lines.append("|" + "|".join("--:" if c in grid.right else "---" for c in grid.columns) + "|")
-    for row in grid.rows:
-        cells = (cell(v).replace("|", "\\|").replace("\n", " ") for v in row)
-        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["| " + " | ".join(markdown_text(v) for v in row) + " |" for row in grid.rows]
     return "\n".join(lines) + "\n"
 
 
+def page_width() -> int:
+    """Return the width of the page: $COLUMNS, else the terminal's, else 100."""
+    return max(40, shutil.get_terminal_size((100, 24)).columns)
+
+
 def console() -> Console:
-    """Return a console that writes to stdout: as wide as the terminal, colour only on one."""
+    """Return a console that writes to stdout, in colour where stdout is a terminal."""
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS") or 100)
-    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+    return Console(file=sys.stdout, width=page_width(), highlight=False, markup=False, emoji=False)
 
 
-def as_table(grid: Grid, wide: bool = False) -> Any:
-    """Return a rich table of a grid."""
+def widths(texts: Sequence[Sequence[str]], room: int, longest_word: int) -> list[int] | None:
+    """Return a width for each column of texts so that no word of up to `longest_word` is cut.
+
+    None where the columns do not fit. What room is left goes to the columns that would wrap.
+    """
+    from rich.cells import cell_len
+
+    whole = [max([1, *(cell_len(t) for t in column)]) for column in texts]
+    if sum(whole) <= room:
+        return whole
+    words = [
+        min(longest_word, max([1, *(cell_len(w) for t in column for w in t.split())]))
+        for column in texts
+    ]
+    if sum(words) > room:
+        return None
+    made = words
+    for level in range(1, room + 1):
+        wider = [min(w, max(n, level)) for w, n in zip(whole, words, strict=True)]
+        if sum(wider) > room:
+            break
+        made = wider
+    return made
+
+
+def columns_of(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the texts of each column, its name first."""
+    return [[name, *(row[i] for row in rows)] for i, name in enumerate(names)]
+
+
+def fitted(
+    names: Sequence[str], rows: Sequence[Sequence[str]], room: int, longest_word: int
+) -> tuple[int, list[int]] | None:
+    """Return the gap between columns and their widths, None where they do not fit into `room`."""
+    texts = columns_of(names, rows)
+    for gap in _GAPS:
+        made = widths(texts, room - gap * (len(names) - 1), longest_word)
+        if made is not None and (gap == _GAPS[-1] or sum(made) == sum(map(_widest, texts))):
+            return gap, made
+    return None
+
+
+def _widest(texts: Sequence[str]) -> int:
+    from rich.cells import cell_len
+
+    return max([1, *(cell_len(t) for t in texts)])
+
+
+def ruled_table(
+    names: Sequence[str],
+    rows: Sequence[Sequence[Text]],
+    layout: tuple[int, list[int]],
+    right: Sequence[str] | frozenset[str] = (),
+    header_style: str = "bold",
+) -> Table:
+    """Return a rich table with a rule under its head, its columns as wide as `layout` says."""
     from rich import box
+    from rich.table import Table
+
+    gap, sizes = layout
+    made = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style=header_style,
+        padding=(0, 1) if gap > 2 else (0, 1, 0, 0),
+    )  # fmt: skip
+    for name, size in zip(names, sizes, strict=True):
+        side: Any = "right" if name in right else "left"
+        made.add_column(name, justify=side, overflow="fold", width=size)
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def print_grid(target: Console, grid: Grid) -> None:
+    """Print a grid as a table; where its columns do not fit, one record under the other."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    if grid.title:
+        target.print(Text(printable(grid.title) + "\n", "bold"))
+    names = list(grid.columns)
+    spare = list(grid.spare)
+    while True:
+        kept = [i for i, name in enumerate(grid.columns) if name in names]
+        rows = [[cell(row[i]) for i in kept] for row in grid.rows]
+        layout = fitted(names, rows, target.width - 2, _LONGEST_WORD)
+        if layout is not None or not spare:
+            break
+        names.remove(spare.pop(0))
+    if layout is None:
+        _print_records(target, names, rows)
+        return
+    table = ruled_table(names, [[Text(t) for t in row] for row in rows], layout, grid.right)
+    target.print(Padding(table, (0, 0, 0, 1)))
+
+
+def _print_records(target: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, title=grid.title or None, title_justify="left",
-        header_style="bold", title_style="bold", expand=wide,
-    )  # fmt: skip
-    for name in grid.columns:
-        right = name in grid.right
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
-    for row in grid.rows:
-        table.add_row(*(Text(cell(v)) for v in row))
-    return table
+    size = min(_widest(names), max(8, target.width - 2 - _RECORD_VALUE))
+    for number, row in enumerate(rows):
+        record = Table.grid(padding=(0, 2, 0, 0))
+        record.add_column(width=size, overflow="fold")
+        record.add_column(overflow="fold")
+        for name, text in zip(names, row, strict=True):
+            record.add_row(Text(name, "bold"), Text(text))
+        target.print(Padding(record, (1 if number else 0, 0, 0, 1)))
 
 
 def rendered(draw: Callable[[Console], None]) -> str:
@@ -139,16 +276,15 @@ def rendered(draw: Callable[[Console], None]) -> str:
     from rich.console import Console
 
     out = io.StringIO()
-    width = int(os.environ.get("COLUMNS") or 100)
-    draw(Console(file=out, width=width, highlight=False, markup=False, emoji=False))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    draw(Console(file=out, width=page_width(), highlight=False, markup=False, emoji=False))
+    return "\n".join(line.rstrip() for line in out.getvalue().split("\n")[:-1]) + "\n"
 
 
 def grid_writers(grid: Grid, int64: str = "number") -> dict[str, Callable[[], str]]:
     """Return the four usual writers of one grid."""
     rows = [dict(zip(grid.columns, r, strict=True)) for r in grid.rows]
     return {
-        "table": lambda: rendered(lambda c: c.print(as_table(grid))),
+        "table": lambda: rendered(lambda c: print_grid(c, grid)),
         "json": lambda: to_json(rows, int64),
         "csv": lambda: to_csv(grid),
         "markdown": lambda: to_markdown(grid),
@@ -180,12 +316,24 @@ def emit(
             known = ", ".join(s for s, n in SUFFIXES.items() if n in writers)
             raise UsageError(f"-o: `{path}` has no suffix that names a format", f"use {known}")
     for path in files:
-        name = SUFFIXES[path.suffix.lower()]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(writers[name](), encoding="utf-8")
+        text = writers[SUFFIXES[path.suffix.lower()]]()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            raise UsageError(f"-o: `{path}` cannot be written ({error.strerror})") from error
     if files and format_name == "table":
         return
     if format_name == "table" and draw is not None and sys.stdout.isatty():
         draw(console())
     else:
-        sys.stdout.write(writers[format_name]())
+        out(writers[format_name]())
+
+
+def out(text: str) -> None:
+    """Write data to stdout; a reader that has left changes neither the rest nor the exit code."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -16,7 +16,23 @@ from trueput.clock import ClockKind
 from trueput.source_api import Batch, Clock, Fact, Item, Problem, ReadOptions, Severity
 from trueput.sources import all_sources
 
-ROW_GROUP_ROWS = 131_072
+ROW_GROUP_ROWS = 65_536
+_SAME_ON_EVERY_ROW = ("run_id", "source_id")
+
+
+def parquet_writer(table: str, path: Path) -> pq.ParquetWriter:
+    """Return a writer of one part. Words are stored as dictionaries; ids and numbers, which
+    hardly repeat, are not: building dictionaries for them costs time, memory and space."""
+    schema = arrow_schema(table)
+    words = [
+        f.name
+        for f in schema
+        if f.type == pa.string()
+        and (f.name in _SAME_ON_EVERY_ROW or (f.metadata or {}).get(b"type") != b"id")
+    ]
+    return pq.ParquetWriter(
+        path, schema, compression="zstd", compression_level=1, use_dictionary=words
+    )
 
 
 @dataclass(frozen=True)
@@ -49,7 +65,7 @@ class PartWriter:
     """Writes the rows of one table to one Parquet file, in row groups of bounded size."""
 
     def __init__(self, table: str, path: Path) -> None:
-        self._schema = arrow_schema(table)
+        self._table = table
         self._path = path
         self._writer: pq.ParquetWriter | None = None
         self._held: list[pa.Table] = []
@@ -67,9 +83,7 @@ class PartWriter:
     def _flush(self) -> None:
         if self._writer is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(
-                self._path, self._schema, compression="zstd", compression_level=1
-            )
+            self._writer = parquet_writer(self._table, self._path)
         if self._held:
             self._writer.write_table(pa.concat_tables(self._held), row_group_size=ROW_GROUP_ROWS)
         self._held, self._held_rows = [], 0
@@ -138,8 +152,7 @@ def shift_instants(path: Path, table: str, offset_ns: int) -> None:
         return
     scratch = path.with_suffix(".shift")
     with pq.ParquetFile(path) as source:
-        writer = pq.ParquetWriter(scratch, schema, compression="zstd", compression_level=1)
-        with writer:
+        with parquet_writer(table, scratch) as writer:
             for index in range(source.num_row_groups):
                 rows = source.read_row_group(index)
                 for name in columns:

@@ -25,6 +25,7 @@ PROCESS_BYTES: Final = 64
 WHERE_BYTES: Final = 80
 TAIL_BYTES: Final = 96
 ID_BYTES: Final = 96
+NO_TIME: Final = np.iinfo(np.int64).min
 DATE: Final = word_of(b"00-00 00")
 CLOCK: Final = word_of(b"00:00:00")
 DATE_MARKS: Final = word_of(b"\0\0\xff\0\0\xff\0\0")
@@ -102,7 +103,7 @@ class _Prefixed:
     line: Places
     process: Places
     names: list[str | None]
-    at_ns: pl.Series
+    at_ns: Places
 
     def of(self, index: Places) -> _Prefixed:
         """Return the lines at these places of the arrays."""
@@ -112,7 +113,7 @@ class _Prefixed:
             self.line[index],
             self.process[index],
             self.names,
-            self.at_ns.gather(index),
+            self.at_ns[index],
         )
 
     def __len__(self) -> int:
@@ -122,7 +123,13 @@ class _Prefixed:
         """Return line, at_ns and process."""
         names = pl.Series(self.names, dtype=pl.String)
         process = names.gather(self.process)
-        return {"line": pl.Series(self.line), "at_ns": self.at_ns, "process": process}
+        return {"line": pl.Series(self.line), "at_ns": instants(self.at_ns), "process": process}
+
+
+def instants(at_ns: Places) -> pl.Series:
+    """Return instants as a column; NO_TIME becomes NULL."""
+    column = pl.Series(at_ns)
+    return column.replace(NO_TIME, None) if (at_ns == NO_TIME).any() else column
 
 
 def line_ends(text: Text) -> Places:
@@ -218,10 +225,10 @@ def _prefix_end(text: Text, base: Places, end: Places) -> tuple[Places, Words, W
     return at, days, clock
 
 
-def _instants(dates: Dates, days: Words, clock: Words) -> pl.Series | None:
+def _instants(dates: Dates, days: Words, clock: Words) -> Places | None:
     """Return the instants of lines in file order; None where one has an impossible time."""
     if not len(days):
-        return pl.Series(dtype=pl.Int64)
+        return np.zeros(0, np.int64)
     turns = np.flatnonzero((days[1:] != days[:-1]) | (clock[1:] != clock[:-1])) + 1
     turns = np.concatenate([[0], turns])
     d = days[turns].view(np.uint8).reshape(-1, 8).astype(np.int64)
@@ -232,9 +239,11 @@ def _instants(dates: Dates, days: Words, clock: Words) -> pl.Series | None:
     month_day = (d[:, 0] * 10 + d[:, 1]) * 100 + d[:, 3] * 10 + d[:, 4]
     starts = np.flatnonzero(np.diff(month_day, prepend=-1))
     known = [dates.day(f"{n // 100:02}-{n % 100:02}") for n in month_day[starts].tolist()]
-    day = pl.Series(known, dtype=pl.Int64).gather(_expanded(starts, len(turns)))
-    instant = day * DAY_NS + pl.Series((hour * 3600 + minute * 60 + second) * SECOND_NS)
-    return instant.gather(_expanded(turns, len(days)))
+    midnight = np.array([NO_TIME if day is None else day * DAY_NS for day in known], np.int64)
+    midnight = midnight[_expanded(starts, len(turns))]
+    instant = midnight + (hour * 3600 + minute * 60 + second) * SECOND_NS
+    instant[midnight == NO_TIME] = NO_TIME
+    return instant[_expanded(turns, len(days))]
 
 
 def _expanded(starts: Places, size: int) -> Places:
@@ -268,7 +277,8 @@ def _access(
     prefixed: _Prefixed, line: Places, process: pl.Series, tails: pl.DataFrame, last_at: int | None
 ) -> pl.DataFrame:
     """Give each access line the time of the last line before it that has one."""
-    known = pl.Series([last_at], dtype=pl.Int64).append(prefixed.at_ns).fill_null(strategy="forward")
+    known = pl.Series([last_at], dtype=pl.Int64).append(instants(prefixed.at_ns))
+    known = known.fill_null(strategy="forward") if known.null_count() else known
     at_ns = known.gather(prefixed.line.searchsorted(line))
     columns = {"line": pl.Series(line), "at_ns": at_ns, "process": process}
     return tails.with_columns(**columns, event=pl.lit("responded"))
@@ -279,21 +289,21 @@ def _sorted_out(
 ) -> Fast:
     left = np.ones(len(prefixed), np.bool_)
     word = text.word(prefixed.at)
-    steps = _steps(text, prefixed, word, left)
+    steps, odd_steps = _steps(text, prefixed, word, left)
     received = _received(text, prefixed, word, left)
     life = _life(text, prefixed, word, left)
     others = prefixed.of(np.flatnonzero(left))
     message = text.strings(others.at, np.maximum(others.at, others.end))
     messages = pl.DataFrame({**others.columns(), "message": message})
-    times = pl.DataFrame({"line": prefixed.line, "at_ns": prefixed.at_ns})
-    has_left = bool(np.isin(word[left], LEFT_WORDS).any())
-    if not has_left:
-        owned = (word[left] & MASKS[7]) == word_of(b"Engine ")
-        has_left = bool(owned.any()) and text.holds(b": Iteration(")
+    times = pl.DataFrame({"line": prefixed.line, "at_ns": instants(prefixed.at_ns)})
+    has_left = bool(np.isin(word[left], LEFT_WORDS).any()) or odd_steps
     return Fast(steps, received, life, access, messages, rest, times, count, has_left)
 
 
-def _steps(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.DataFrame:
+def _steps(
+    text: Text, prefixed: _Prefixed, word: Words, left: Flags
+) -> tuple[pl.DataFrame, bool]:
+    """Take the iteration lines; return their rows and whether some were not understood."""
     rank = np.zeros(len(prefixed), np.int64)
     owned = (word & MASKS[7]) == word_of(b"Engine ")
     at = prefixed.at.copy()
@@ -334,13 +344,14 @@ def _steps(text: Text, prefixed: _Prefixed, word: Places, left: Flags) -> pl.Dat
         {
             "line": found.line,
             "engine": pl.Series(engine).cast(pl.String),
-            "logged_at_ns": found.at_ns,
+            "logged_at_ns": instants(found.at_ns),
             **columns,
         }
     ).hstack(tails)
-    if not good.all():
+    is_odd = not good.all()
+    if is_odd:
         rows = rows.filter(pl.Series(good))
-    return rows.with_columns(covers_steps=pl.lit(1, dtype=pl.Int64))
+    return rows.with_columns(covers_steps=pl.lit(1, dtype=pl.Int64)), is_odd
 
 
 def _step_tails(text: Text, at: Places, end: Places, good: Flags) -> pl.DataFrame:

@@ -7,12 +7,14 @@ a list, or a further number whose words then name it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from trueput.sources._vllm_log_lines import split_off
@@ -23,10 +25,10 @@ STATS: Final = (
     r"(?:Avg prompt throughput: |Prefix cache hit rate: GPU: |Speculative metrics: |"
     r"SpecDecoding metrics: |KV Transfer metrics: |MFU: )"
 )
-HEADING: Final = (
-    r"^(?:(?:Engine [0-9]{3,6}|[0-9]+ Engines Aggregated): )?"
-    r"(?:(?:Speculative|SpecDecoding|KV Transfer) metrics: )?"
-)
+OWNER: Final = re.compile(r"(?:Engine ([0-9]{3,6})|[0-9]+ Engines Aggregated): ")
+FLOPS: Final = re.compile(r"MFU: (\S+) TF/s/device (\S+) GB/s/device")
+LISTED: Final = "Per-position acceptance rate"
+METRIC: Final = {"metric": pl.String, "kind": pl.String, "labels": pl.String}
 SCHEMA: Final = {
     "line": pl.Int64,
     "at_ns": pl.Int64,
@@ -71,123 +73,127 @@ GAUGES: Final = ("KV fetch",)
 
 
 @lru_cache(maxsize=4096)
-def metric_of(key: str, words: str, swap: bool) -> tuple[str, str]:
-    """Return name and kind of a printed key; `words` follow a number that has no key itself."""
+def metric_of(
+    key: str, words: str, family: str, swap: bool, position: int
+) -> tuple[str, str, str]:
+    """Return name, kind and labels of a printed key.
+
+    `words` follow a number that has no key of its own; `swap` says that the line also has the KV
+    cache of the GPU, so that the one of the CPU is V0's swap space; `position` counts the numbers
+    behind one key.
+    """
     if key.endswith("KV cache usage"):
-        return ("log:swap_kv_used_ratio" if swap else "log:kv_used_ratio"), "gauge"
-    if key in KNOWN:
+        is_swap = swap and key == "CPU KV cache usage"
+        return ("log:swap_kv_used_ratio" if is_swap else "log:kv_used_ratio"), "gauge", ""
+    if key in KNOWN and not family:
         name, kind = KNOWN[key]
-        return f"log:{name}", kind
+        return f"log:{name}", kind, f"position={position}" if key == LISTED else ""
     name = re.sub(r"[^a-z0-9]+", "_", f"{key} {words}".lower()).strip("_")
-    return f"log:{name}"[:120], "gauge" if key in GAUGES else "interval"
+    return f"log:{family}{name}"[:120], "gauge" if key in GAUGES else "interval", ""
 
 
 @dataclass
-class Repeats:
-    """Finds statistics lines that several API servers printed for the same engine and second."""
+class Samples:
+    """Rows of statistics lines, and which lines were already printed by another API server."""
 
+    problems: Problems
     _seen: OrderedDict[tuple[int, str], None] = field(default_factory=OrderedDict)
+    _metrics: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
-    def first_only(self, found: pl.DataFrame) -> pl.DataFrame:
-        """Return the lines of `found` that were not printed before."""
-        owned = found.filter(MESSAGE.str.starts_with("Engine ") & pl.col("at_ns").is_not_null())
-        repeated = []
-        for line, at, message in owned.select("line", "at_ns", "message").iter_rows():
-            if (at, message) in self._seen:
-                repeated.append(line)
+    def take(self, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the rows of `engine_samples` (without incarnation) and the remaining messages."""
+        found, rest = split_off(messages, MESSAGE.str.contains(STATS))
+        if found.is_empty():
+            return pl.DataFrame(schema=SCHEMA), rest
+        engines: list[str] = []
+        counts: list[int] = []
+        metrics: list[int] = []
+        values: list[float] = []
+        for line, at_ns, message in found.select("line", "at_ns", "message").iter_rows():
+            before = len(values)
+            engine, body = _owner(message)
+            if at_ns is None or self._is_new(at_ns, message):
+                self._line(line, body, metrics, values)
+            engines.append(engine)
+            counts.append(len(values) - before)
+        of_line = np.repeat(np.arange(len(counts)), counts)
+        names = pl.DataFrame(list(self._metrics), schema=METRIC, orient="row")[metrics]
+        owner = found.select("line", "at_ns", pl.Series("engine", engines, dtype=pl.String))
+        rows = owner[of_line].hstack(names)
+        return rows.with_columns(pl.Series("value", values, dtype=pl.Float64)), rest
+
+    def _is_new(self, at_ns: int, message: str) -> bool:
+        key = (at_ns, message)
+        if key in self._seen and message.startswith("Engine "):
+            return False
+        self._seen[key] = None
+        if len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+        return True
+
+    def _line(self, line: int, body: str, metrics: list[int], values: list[float]) -> None:
+        family, body = _family(body)
+        swap = "GPU KV cache usage" in body
+        key, position = "", 0
+        for part in body.removesuffix(".").split(", "):
+            left, colon, right = part.partition(family.colon)
+            position = 0 if colon else position + 1
+            if colon:
+                key = left
+            number, _, words = (right if colon else left).partition(" ")
+            value = _number(number)
+            if value is None or not key:
+                self.problems.add("VLOG005", line)
                 continue
-            self._seen[at, message] = None
-            if len(self._seen) > REMEMBERED:
-                self._seen.popitem(last=False)
-        return found.filter(~pl.col("line").is_in(repeated)) if repeated else found
+            named_by = words if not colon or key in GAUGES else ""
+            metric = metric_of(key, named_by, family.name, swap, position)
+            metrics.append(self._metrics.setdefault(metric, len(self._metrics)))
+            values.append(value)
 
 
-def take_samples(
-    messages: pl.DataFrame, repeats: Repeats, problems: Problems
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the rows of `engine_samples` (without incarnation) and the remaining messages."""
-    found, rest = split_off(messages, MESSAGE.str.contains(STATS))
-    if found.is_empty():
-        return pl.DataFrame(schema=SCHEMA), rest
-    parts = _parts(repeats.first_only(found))
-    rows = _named(parts)
-    bad = rows.filter(pl.col("value").is_null())
-    if not bad.is_empty():
-        problems.add("VLOG005", bad["line"][0], count=bad.height)
-    return rows.filter(pl.col("value").is_not_null()), rest
+def _owner(message: str) -> tuple[str, str]:
+    """Return the engine that a line speaks of, and what it says."""
+    if match := OWNER.match(message):
+        return (str(int(match[1])) if match[1] else "all"), message[match.end() :]
+    return "0", message
 
 
-def _parts(found: pl.DataFrame) -> pl.DataFrame:
-    engine = MESSAGE.str.extract(r"^Engine 0*([0-9]+): ", 1).fill_null("0")
-    aggregated = MESSAGE.str.contains(r"^[0-9]+ Engines Aggregated: ")
-    body = MESSAGE.str.replace(HEADING, "").str.strip_suffix(".")
-    # The only key with a colon in it, and two numbers without a comma between them.
-    body = body.str.replace("Prefix cache hit rate: GPU: ", "Prefix cache hit rate GPU: ", literal=True)
-    body = body.str.replace(
-        r"^MFU: (\S+) TF/s/device (\S+) GB/s/device",
-        "mfu tflops per s per device: $1, mfu gb per s per device: $2",
-    )
-    transfer = MESSAGE.str.contains("KV Transfer metrics: ", literal=True)
-    return found.select(
-        "line",
-        "at_ns",
-        engine=pl.when(aggregated).then(pl.lit("all")).otherwise(engine),
-        transfer=transfer,
-        swap=MESSAGE.str.contains("GPU KV cache usage", literal=True),
-        part=pl.when(transfer).then(body.str.replace_all("=", ": ")).otherwise(body).str.split(", "),
-    ).explode("part", empty_as_null=True, keep_nulls=True)
+@dataclass(frozen=True)
+class Family:
+    """A heading of statistics lines: what its names begin with, and what follows a key."""
+
+    heading: str
+    name: str = ""
+    colon: str = ": "
 
 
-def _named(parts: pl.DataFrame) -> pl.DataFrame:
-    pair = pl.col("part").str.splitn(": ", 2)
-    rows = parts.with_columns(pair.struct.rename_fields(["left", "right"])).unnest("part")
-    has_key = pl.col("right").is_not_null()
-    begins = pl.col("line") != pl.col("line").shift(1)
-    printed = pl.when(has_key).then("right").otherwise("left").str.splitn(" ", 2)
-    rows = rows.with_columns(
-        printed=printed.struct.rename_fields(["number", "words"]),
-        own_key=has_key,
-        key=pl.when(has_key).then("left").when(begins).then(pl.lit("")),
-        place=pl.int_range(pl.len(), dtype=pl.Int64),
-    ).unnest("printed")
-    number = pl.col("number").str.replace_all(",", "", literal=True).str.strip_suffix("%")
-    key_place = pl.when(pl.col("key").is_not_null()).then("place").forward_fill()
-    rows = rows.with_columns(
-        pl.col("key").forward_fill(),
-        pl.col("words").fill_null(""),
-        position=pl.col("place") - key_place,
-        number=number.cast(pl.Float64, strict=False),
-        percent=pl.col("number").str.ends_with("%"),
-    )
-    rows = rows.join(
-        _names(rows), on=["key", "words", "own_key", "swap", "transfer"], how="left",
-        maintain_order="left",
-    )
-    listed = pl.col("metric") == "log:per_position_acceptance_ratio"
-    position = pl.format("position={}", pl.col("position"))
-    value = pl.when(pl.col("percent")).then(pl.col("number") / 100).otherwise("number")
-    return rows.select(
-        "line",
-        "at_ns",
-        "engine",
-        "metric",
-        labels=pl.when(listed).then(position).otherwise(pl.lit("")),
-        kind="kind",
-        value=pl.when(value.is_finite() & (pl.col("metric") != "log:")).then(value),
-    )
+FAMILIES: Final = (
+    Family("SpecDecoding metrics: "),
+    Family("Speculative metrics: "),
+    Family("KV Transfer metrics: ", "kv_transfer_", "="),
+)
+PLAIN: Final = Family("")
 
 
-def _names(rows: pl.DataFrame) -> pl.DataFrame:
-    names = rows.select("key", "words", "own_key", "swap", "transfer").unique()
-    named = [_metric(*row) for row in names.iter_rows()]
-    found = pl.DataFrame(named, schema={"metric": pl.String, "kind": pl.String}, orient="row")
-    return names.hstack(found)
+def _family(body: str) -> tuple[Family, str]:
+    for family in FAMILIES:
+        if body.startswith(family.heading):
+            return family, body[len(family.heading) :]
+    if body.startswith("Prefix cache hit rate: GPU: "):
+        # The only key with a colon in it.
+        return PLAIN, body.replace(": ", " ", 1)
+    if match := FLOPS.match(body):
+        # Two numbers without a comma between them.
+        body = f"mfu tflops per s per device: {match[1]}, mfu gb per s per device: {match[2]}"
+    return PLAIN, body
 
 
-def _metric(key: str, words: str, own_key: bool, swap: bool, transfer: bool) -> tuple[str, str]:
-    if not key:
-        return "log:", "interval"
-    named_by_words = not own_key or key in GAUGES
-    is_swap = swap and key == "CPU KV cache usage"
-    name, kind = metric_of(key, words if named_by_words else "", is_swap)
-    return (name.replace("log:", "log:kv_transfer_", 1) if transfer else name), kind
+def _number(text: str) -> float | None:
+    percent = text.endswith("%")
+    try:
+        value = float(text.rstrip("%").replace(",", ""))
+    except ValueError:
+        return None
+    if not math.isfinite(value):
+        return None
+    return value / 100 if percent else value

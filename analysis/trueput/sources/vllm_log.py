@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +47,7 @@ from trueput.sources._vllm_log_dates import Dates
 from trueput.sources._vllm_log_facts import Facts
 from trueput.sources._vllm_log_lines import PREFIX, LineReader, Lines, batches_of
 from trueput.sources._vllm_log_problems import CODES, Problems
-from trueput.sources._vllm_log_samples import Repeats, take_samples
+from trueput.sources._vllm_log_samples import Samples
 from trueput.sources._vllm_log_steps import Lives, take_steps
 from trueput.sources._vllm_log_text import is_crlf
 
@@ -116,7 +116,7 @@ class _Reading:
     lives: Lives
     facts: Facts
     requests: requests.Requests
-    repeats: Repeats = field(default_factory=Repeats)
+    samples: Samples
     line: int = 1
 
     @classmethod
@@ -126,7 +126,7 @@ class _Reading:
             Dates.of(path, options), is_crlf(read_head(path, HEAD_BYTES)), problems
         )
         lives = Lives(problems)
-        return cls(reader, problems, lives, Facts(problems, lives), requests.Requests(problems))
+        return cls(reader, problems, lives, Facts(problems, lives), requests.Requests(problems), Samples(problems))
 
     def piece(self, piece: _Piece) -> Iterator[Item]:
         """Yield what one block holds."""
@@ -144,7 +144,7 @@ class _Reading:
             found, messages = take_steps(messages, self.problems)
             steps.append(found)
         events, messages = self.requests.take(messages, fast)
-        samples, messages = take_samples(messages, self.repeats, self.problems)
+        samples, messages = self.samples.take(messages)
         if fast is not None:
             steps.append(fast.steps)
             events.append(fast.access)

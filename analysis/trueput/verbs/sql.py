@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from pathlib import Path
 
-from trueput.errors import UsageError
+from trueput.errors import QueryError, UsageError
 from trueput.schema import Table, views
 from trueput.schema import tables as ingested_tables
 from trueput.verbs.opening import Reading, open_runs, selection
-from trueput.warehouse.session import Answer, write_database
+from trueput.warehouse.session import Answer, Warehouse, write_database
 
 
 def sql(query: str, reading: Reading | None = None) -> Answer:
-    """Run SQL on all runs of the store. Raises QueryError with the database's own message."""
+    """Run SQL on all runs of the store. Raises QueryError with the database's own message.
+
+    The rows of a query that asks for no order are sorted, so that they are the same each time.
+    """
     if not query.strip():
         raise UsageError("the query is empty", 'try `trueput sql "FROM goodput"`')
     with open_runs(None, reading or Reading()) as warehouse:
+        if _is_unordered(warehouse, query):
+            body = query.strip().rstrip(";")
+            with suppress(QueryError):  # the query as given has the better message
+                return warehouse.query(f"SELECT * FROM (\n{body}\n) ORDER BY ALL")
         return warehouse.query(query)
+
+
+def _is_unordered(warehouse: Warehouse, query: str) -> bool:
+    """Whether the query is one SELECT without an order of its own, and without a limit."""
+    (tree,) = warehouse.ask("SELECT json_serialize_sql(?)", [query]).rows[0]
+    statements = json.loads(tree).get("statements", [])
+    return len(statements) == 1 and not statements[0]["node"].get("modifiers")
 
 
 def db(output: Path, reading: Reading | None = None) -> Path:

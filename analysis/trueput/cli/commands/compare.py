@@ -12,8 +12,13 @@ ORDER = 40
 
 
 def command(
-    base: Annotated[str, typer.Argument(help="Baseline: a run, a path, or repeats with commas.")],
-    candidates: Annotated[list[str], typer.Argument(help="Candidates, each one configuration.")],
+    base: Annotated[
+        str, typer.Argument(metavar="BASE", help="Baseline: a run, a path, or repeats with commas.")
+    ],
+    candidates: Annotated[
+        list[str],
+        typer.Argument(metavar="CANDIDATE", help="Candidates, each one configuration."),
+    ],
     store: options.Store = None,
     slo: options.Slo = None,
     window: options.Window = "all",

@@ -13,9 +13,9 @@ ORDER = 70
 
 
 def command(
-    output: Annotated[Path, typer.Option("-o", "--output", help="DuckDB file to write.")] = Path(
-        "trueput.duckdb"
-    ),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="DuckDB file to write.")
+    ] = Path("trueput.duckdb"),
     store: options.Store = None,
     slo: options.Slo = None,
     window: options.Window = "all",

@@ -13,7 +13,9 @@ ORDER = 130
 
 
 def command(
-    data: Annotated[Path | None, typer.Option("--data", help="Folder of the sample runs.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Folder of the sample runs.")
+    ] = None,
     store: options.Store = None,
 ) -> None:
     """Tell the whole story on recorded sample runs, in under a minute."""

@@ -12,7 +12,7 @@ ORDER = 100
 
 
 def command(
-    path: Annotated[str, typer.Argument(help="A path, or a run of the store.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A path, or a run of the store.")],
     store: options.Store = None,
     slo: options.Slo = None,
     window: options.Window = "all",

@@ -13,7 +13,8 @@ ORDER = 120
 
 def command(
     term: Annotated[
-        str | None, typer.Argument(help="A term, rule, problem code, verdict, table or view.")
+        str | None,
+        typer.Argument(metavar="TERM", help="A term, rule, problem code, verdict, table or view."),
     ] = None,
     format_: options.Format = "table",
     output: options.Output = None,

@@ -13,9 +13,13 @@ ORDER = 10
 
 
 def command(
-    paths: Annotated[list[Path], typer.Argument(help="Files, run folders, or folders of them.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH", help="Files, run folders, or folders of them."),
+    ],
     run: Annotated[
-        str | None, typer.Option("--run", help="Name of the run (makes one run of all paths).")
+        str | None,
+        typer.Option("--run", metavar="NAME", help="Name of the run (makes one run of all paths)."),
     ] = None,
     store: options.Store = None,
     replace: Annotated[
@@ -38,13 +42,15 @@ def command(
             d.rows.get("engine_steps"),
             d.rows.get("engine_samples"),
             None if d.state == "unchanged" else d.problems,
-            ", ".join(d.unclaimed) or None,
+            len(d.unclaimed),
         ]
         for d in done
     ]
-    right = frozenset(columns[2:7])
-    emit(grid_writers(Grid(columns, rows, right=right)), format_)
+    grid = Grid(columns, rows, right=frozenset(columns[2:]), spare=("samples", "iterations"))
+    emit(grid_writers(grid), format_)
     for d in done:
+        if d.unclaimed:
+            options.say(f"`{d.run_id}`: of no known format, not read: {', '.join(d.unclaimed)}")
         if d.state == "unchanged":
             options.say(f"`{d.run_id}`: the same bytes as before, nothing changed")
         if not d.usable:

@@ -12,7 +12,7 @@ ORDER = 110
 
 
 def command(
-    runs: Annotated[list[str], typer.Argument(help="Repeats of one configuration.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Repeats of one configuration.")],
     store: options.Store = None,
     slo: options.Slo = None,
     window: options.Window = "all",
@@ -22,14 +22,24 @@ def command(
     """Measure run-to-run variation of repeats, as lines for a policy."""
     from dataclasses import asdict
 
-    from trueput.cli.output import Grid, emit, grid_writers, to_json
+    from trueput.cli.output import Grid, emit, grid_writers, print_grid, rendered, to_json
+    from trueput.units import ns_text
     from trueput.verbs.noise import noise
 
     found = noise(runs, options.reading(store, slo, window))
     columns = ["metric", "unit", "mean", "log_sd", "runs"]
     rows = [list(asdict(v).values()) for v in found.variations]
-    writers = grid_writers(Grid(columns, rows, right=frozenset({"mean", "log_sd", "runs"})))
+    right = frozenset({"mean", "log_sd", "runs"})
+    people = [
+        [v.metric, "" if v.unit == "ns" else v.unit,
+         ns_text(round(v.mean)) if v.unit == "ns" else v.mean, v.log_sd, v.runs]
+        for v in found.variations
+    ]  # fmt: skip
+    lines = ["", "for the policy:", "", *found.policy_lines] if found.policy_lines else []
+    writers = grid_writers(Grid(columns, rows, right=right))
+    writers["table"] = lambda: (
+        rendered(lambda c: print_grid(c, Grid(columns, people, right=right)))
+        + "".join(f"{line}\n" for line in lines)
+    )
     writers["json"] = lambda: to_json(asdict(found))
     emit(writers, format_, output)
-    if format_ == "table":
-        options.say("for the policy:\n" + "\n".join(found.policy_lines))

@@ -12,7 +12,10 @@ ORDER = 30
 
 
 def command(
-    run: Annotated[str, typer.Argument(help="A run of the store, or a path (ingested when new).")],
+    run: Annotated[
+        str,
+        typer.Argument(metavar="RUN", help="A run of the store, or a path (ingested when new)."),
+    ],
     store: options.Store = None,
     slo: options.Slo = None,
     window: options.Window = "all",

@@ -15,9 +15,11 @@ ORDER = 60
 
 
 def command(
-    query: Annotated[str | None, typer.Argument(help="SQL; `-` or nothing reads stdin.")] = None,
+    query: Annotated[
+        str | None, typer.Argument(metavar="QUERY", help="SQL; `-` or nothing reads stdin.")
+    ] = None,
     file: Annotated[
-        Path | None, typer.Option("-f", "--file", help="Read the SQL from a file.")
+        Path | None, typer.Option("-f", "--file", metavar="FILE", help="Read the SQL from a file.")
     ] = None,
     store: options.Store = None,
     slo: options.Slo = None,
@@ -25,7 +27,10 @@ def command(
     format_: options.Format = "table",
     output: options.Output = None,
     int64: Annotated[
-        str, typer.Option("--int64", help="JSON integers beyond 2^53 as `number` or `string`.")
+        str,
+        typer.Option(
+            "--int64", metavar="FORM", help="JSON integers beyond 2^53 as `number` or `string`."
+        ),
     ] = "number",
 ) -> None:
     """Ask the store in SQL (DuckDB)."""

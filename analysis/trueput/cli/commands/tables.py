@@ -12,7 +12,7 @@ ORDER = 80
 
 
 def command(
-    name: Annotated[str | None, typer.Argument(help="A table or view.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A table or view.")] = None,
     format_: options.Format = "table",
     output: options.Output = None,
 ) -> None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from trueput.cli.output import Grid
+from trueput.cli.output import Grid, printable
 from trueput.cli.output import to_csv as grid_csv
 from trueput.cli.pages.layout import heading, say, table
 from trueput.gate.rule_api import Finding, Outcome
@@ -39,14 +39,16 @@ def draw(console: Console, result: GateResult) -> None:
         line = Text(
             "\n" + candidate.verdict.value.replace("_", " ").upper(), STYLES[candidate.verdict]
         )
-        line.append(f"  {candidate.config}", "bold")
-        line.append(f"  against {result.baseline_config}", "not bold")
+        line.append(f"  {printable(candidate.config)}", "bold")
+        line.append(f"  against {printable(result.baseline_config)}", "not bold")
         console.print(line)
         _draw_candidate(console, candidate, result)
 
 
 def _draw_candidate(console: Console, candidate: CandidateResult, result: GateResult) -> None:
     sides = f"{len(result.baseline_runs)} baseline and {len(candidate.runs)} candidate runs"
+    if len(candidate.runs) == 1:
+        sides = sides.removesuffix("s")
     say(console, f"objective {result.slo or 'none'}; window `{result.window_rule}`; {sides}")
     say(console, f"because of {candidate.reason}" if candidate.findings else candidate.reason)
     if candidate.findings:
@@ -81,7 +83,7 @@ def _findings(console: Console, candidate: CandidateResult) -> None:
         grid.add_column(width=13)
         grid.add_column(overflow="fold")
         figures = Text(f"{finding.metric}  {_figures(finding)}\n")
-        figures.append(finding.conclusion, "dim")
+        figures.append(printable(finding.conclusion), "dim")
         grid.add_row(Text(mark, _OUTCOME_STYLES[finding.outcome]), figures)
         console.print(Padding(grid, (0, 0, 0, 4)))
     left = [f.rule for f in candidate.findings if f.outcome is Outcome.NOT_APPLICABLE]

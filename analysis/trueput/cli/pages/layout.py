@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from trueput.cli.output import cell, printable
+from trueput.cli.output import cell, fitted, printable, ruled_table
 from trueput.units import ns_text
 
 if TYPE_CHECKING:
@@ -39,20 +39,33 @@ def table(
     right: Sequence[str] = (),
     styles: Sequence[str] | None = None,
 ) -> None:
-    """Print a small table without a frame; columns without any value are left out."""
-    from rich import box
+    """Print a small table without a frame; columns without any value are left out.
+
+    Only where the words of all columns do not fit is a word cut, the longest first.
+    """
     from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
     kept = [i for i, _ in enumerate(columns) if any(r[i] not in (None, "") for r in rows)]
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
-    for i in kept:
-        name = columns[i]
-        made.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    for number, row in enumerate(rows):
-        style = styles[number] if styles else ""
-        made.add_row(*(Text(cell(row[i]), style=style) for i in kept))
+    names = [columns[i] for i in kept]
+    texts = [[cell(row[i]) for i in kept] for row in rows]
+    layout = None
+    for longest_word in range(64, 0, -1):
+        layout = fitted(names, texts, console.width - 2, longest_word)
+        if layout is not None:
+            break
+    if layout is None:
+        layout = 2, [1 for _ in names]
+    made = ruled_table(
+        names,
+        [
+            [Text(t, style=styles[number] if styles else "") for t in line]
+            for number, line in enumerate(texts)
+        ],
+        layout,
+        right,
+        header_style="dim",
+    )
     console.print(Padding(made, (0, 0, 0, 2)))
 
 

@@ -201,7 +201,9 @@ def _paid(console: Console, found: Found) -> None:
     rows = found["paid_most"]
     if not rows:
         return
-    heading(console, "Requests that paid most for preemption", "inferred; sure: confidence in [0, 1]")
+    heading(
+        console, "Requests that paid most for preemption", "inferred; sure: confidence in [0, 1]"
+    )
     table(
         console,
         ("request", "outcome", "end to end", "waited", "recompute", "times", "sure"),

@@ -1,0 +1,158 @@
+"""What the export says of itself: version, clock, graph mode, overhead, warnings.
+
+Only the settings named here are read; the same tables hold command lines and environments.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from trueput.clock import ClockKind
+from trueput.nsys_rows.devices import records
+from trueput.nsys_rows.tables import Query, Tables
+from trueput.source_api import Clock
+from trueput.tally import Tally
+
+EPOCH_FROM_NS: Final = 10**17
+"""Instants above this (1973) are of the epoch: no session lasts three years."""
+
+_EXPORT = (
+    "EXPORT_SCHEMA_VERSION", "EXPORT_PARAM_TIME_NORMALIZE", "EXPORT_PARAM_TIME_SHIFT",
+    "EXPORT_PARAM_TABLES_TO_EXPORT", "EXPORT_PARAM_TIMES_TO_EXPORT",
+)  # fmt: skip
+_CAPTURE = ("CAPTURE_EVENT_TYPE", "CUDA_GRAPH_TRACE_OPTIONS:MODE")
+_PROFILER_COST = (3, 4, 5)
+_COMMAND_BUFFER_FULL = 8
+_WARNING = 2
+_ERROR = 3
+_WARNINGS: Final = (
+    ("events lost or dropped", re.compile(r"\b(?:drop|lost|discard|overflow)", re.IGNORECASE)),
+    ("events perhaps incomplete", re.compile(r"might have|may have|not all|incomplete|missing",
+                                             re.IGNORECASE)),
+    ("nothing collected", re.compile(r"\bno .{0,40}(?:collected|found|events)", re.IGNORECASE)),
+    ("buffer full", re.compile(r"buffer", re.IGNORECASE)),
+    ("not permitted or not supported", re.compile(r"permission|privileg|not support|unsupported",
+                                                  re.IGNORECASE)),
+)  # fmt: skip
+_LOST = re.compile(r"(\d[\d,]{0,17}) [\w ]{0,40}?(?:dropped|lost|discarded)", re.IGNORECASE)
+
+
+@dataclass
+class Told:
+    """Settings by name (the last value wins) and the kinds of events that were asked for."""
+
+    settings: dict[str, str] = field(default_factory=dict)
+    events: set[str] = field(default_factory=set)
+    utc_ns: int | None = None
+    duration_ns: int | None = None
+    lost: int = 0
+    overhead_ns: int | None = None
+
+    @property
+    def version(self) -> str | None:
+        """The version of the export's schema."""
+        version = self.settings.get("EXPORT_SCHEMA_VERSION")
+        return version[:32] if version else None
+
+    def graph_mode(self, node_rows: int, span_rows: int) -> str | None:
+        """Return `node` or `graph`: as asked for, else as the rows show."""
+        asked = self.settings.get("CUDA_GRAPH_TRACE_OPTIONS:MODE", "").lower()
+        if asked in ("node", "graph"):
+            return asked
+        if node_rows:
+            return "node"
+        return "graph" if span_rows else None
+
+    def clock(self, at_ns: int | None, tally: Tally) -> Clock:
+        """Return the clock; `at_ns` is some instant of the file."""
+        if at_ns is not None and at_ns > EPOCH_FROM_NS:
+            return Clock(ClockKind.UTC, method="nsys: instants since the epoch")
+        if self.utc_ns is None:
+            tally.add("NSYS012")
+            return Clock(ClockKind.RELATIVE)
+        shift = self.shift_ns()
+        if shift:
+            tally.add("NSYS013", text=f"{shift} ns")
+        method = "nsys: session start in UTC"
+        return Clock(ClockKind.RELATIVE, self.utc_ns - shift, None, method)
+
+    def shift_ns(self) -> int:
+        """Return what the exporter added to every instant."""
+        text = self.settings.get("EXPORT_PARAM_TIME_SHIFT", "0")
+        return int(text) if re.fullmatch(r"[+-]?\d{1,18}", text) else 0
+
+    def window(self, first_ns: int | None, last_ns: int | None) -> tuple[int, int] | None:
+        """Return start and end of the capture on the file's clock, where that is told."""
+        if not self.duration_ns:
+            return None
+        start = self.shift_ns()
+        if first_ns is not None and first_ns > EPOCH_FROM_NS:
+            if self.utc_ns is None:
+                return None
+            start += self.utc_ns
+        within = first_ns is None or last_ns is None or (
+            start <= first_ns and last_ns <= start + self.duration_ns
+        )
+        return (start, start + self.duration_ns) if within else None
+
+
+def read_told(tables: Tables, tally: Tally) -> Told:
+    """Return what the export says of itself."""
+    told = Told()
+    for table, names in (("META_DATA_EXPORT", _EXPORT), ("META_DATA_CAPTURE", _CAPTURE)):
+        for row in records(tables, Query(table, (), ("name", "value"))):
+            if row["name"] in names and row["value"]:
+                told.settings[row["name"]] = row["value"]
+                if row["name"] == "CAPTURE_EVENT_TYPE":
+                    told.events.add(row["value"])
+    for row in records(tables, Query("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))):
+        if row["utcEpochNs"] and 0 < row["utcEpochNs"] < 2**62:
+            told.utc_ns = row["utcEpochNs"]
+    lengths = records(tables, Query("ANALYSIS_DETAILS", ("duration",)))
+    told.duration_ns = max((r["duration"] or 0 for r in lengths), default=0) or None
+    for part in ("TABLES", "TIMES"):
+        if told.settings.get(f"EXPORT_PARAM_{part}_TO_EXPORT"):
+            tally.add("NSYS014", text=f"some {part.lower()}")
+    _read_warnings(tables, tally, told)
+    _read_overhead(tables, tally, told)
+    return told
+
+
+def _read_warnings(tables: Tables, tally: Tally, told: Told) -> None:
+    """Count the warnings by class; their texts name paths and hosts, and are not kept."""
+    classes: dict[str, int] = {}
+    rows = records(tables, Query("DIAGNOSTIC_EVENT", ("severity",), ("text",)))
+    for row in rows:
+        if row["severity"] not in (_WARNING, _ERROR):
+            continue
+        text = (row["text"] or "")[:4096]
+        word = next((w for w, pattern in _WARNINGS if pattern.search(text)), "other")
+        classes[word] = classes.get(word, 0) + 1
+        told.lost += sum(int(n.replace(",", "")) for n in _LOST.findall(text)[:8])
+    told.lost = min(told.lost, 2**62)
+    if classes:
+        words = ", ".join(f"{word}: {count}" for word, count in sorted(classes.items()))
+        tally.add("NSYS015", text=words, count=sum(classes.values()))
+
+
+def _read_overhead(tables: Tables, tally: Tally, told: Told) -> None:
+    """Sum what the profiler itself cost on the host; loading and compiling are not its cost."""
+    for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
+        if not tables.columns(table):
+            continue
+        told.overhead_ns = told.overhead_ns or 0
+        for row in records(tables, Query(table, ("start", "end", "overheadType")), 10_000_000):
+            own = table == "PROFILER_OVERHEAD" or row["overheadType"] in _PROFILER_COST
+            if own and _length(row) is not None:
+                told.overhead_ns += _length(row) or 0
+            if row["overheadType"] == _COMMAND_BUFFER_FULL:
+                tally.add("NSYS021")
+    if told.overhead_ns is not None:
+        told.overhead_ns = min(told.overhead_ns, 2**62)
+
+
+def _length(row: dict[str, Any]) -> int | None:
+    start, end = row["start"], row["end"]
+    return end - start if start is not None and end is not None and end >= start else None

@@ -1,0 +1,106 @@
+"""One export, table by table: operations before the calls that launched them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from trueput.nsys_rows.capture import Told, read_told
+from trueput.nsys_rows.codes import CODES
+from trueput.nsys_rows.devices import Devices
+from trueput.nsys_rows.keys import KeySet
+from trueput.nsys_rows.launches import LaunchCounts, Launches, sole_process
+from trueput.nsys_rows.operations import Counts, Operations, long_from_span
+from trueput.nsys_rows.ranges import Ranges
+from trueput.nsys_rows.samples import read_samples
+from trueput.nsys_rows.tables import Names, Tables
+from trueput.source_api import Batch, Fact, Item
+from trueput.tally import Tally
+
+TABLES: Final = (
+    "gpu_captures",
+    "gpu_devices",
+    "gpu_launches",
+    "gpu_ops",
+    "gpu_ranges",
+    "gpu_samples",
+)
+"""The tables that an export can fill."""
+
+_MARKS = ("CUPTI_ACTIVITY_KIND_", "META_DATA_", "NVTX_", "TARGET_INFO_", "GPU_METRICS")
+
+
+def read_export(tables: Tables, table_names: frozenset[str], *, partial: bool) -> Iterator[Item]:
+    """Yield everything of an export. `partial` says that damage is known already."""
+    tally = Tally(CODES)
+    if not any(name.startswith(_MARKS) for name in table_names):
+        tally.add("NSYS001", text="none of its tables is there")
+        yield from tally.problems()
+        return
+    told = read_told(tables, tally)
+    devices, names, keys = Devices(tables), Names(tables), KeySet()
+    kernel = tables.columns("CUPTI_ACTIVITY_KIND_KERNEL")
+    process = None if "globalPid" in kernel else sole_process(tables)
+    window = told.window(None, None)
+    long_ns = (window[1] - window[0]) // 2 if window else long_from_span(tables)
+    operations = Operations(tables, names, devices, tally, keys, process, long_ns)
+    yield from operations.read()
+    calls = LaunchCounts()
+    yield from Launches(tables, names, tally, keys, calls).read()
+    ranges = Ranges(tables, names, tally)
+    yield from ranges.read()
+    yield from read_samples(tables, tally)
+    counts = operations.counts
+    damaged = partial or counts.damaged or calls.damaged or ranges.damaged
+    rows = list(devices.rows())
+    if rows:
+        yield Batch("gpu_devices", rows)
+    yield Batch("gpu_captures", [_capture(told, counts, calls, damaged=damaged)])
+    yield told.clock(counts.first_ns, tally)
+    yield Fact("profiled", True)
+    hardware = devices.hardware()
+    if hardware:
+        yield Fact("hardware", hardware)
+    _judge(tally, told, counts, calls, devices)
+    yield from tally.problems()
+
+
+def _capture(
+    told: Told, counts: Counts, calls: LaunchCounts, *, damaged: bool
+) -> dict[str, Any]:
+    spans = counts.rows.get("graph_span", 0)
+    window = told.window(counts.first_ns, counts.last_ns)
+    start, end = window or (None, None)
+    return {
+        "profiler": "nsys",
+        "schema_version": told.version,
+        "status": "partial" if damaged else "whole",
+        "graph_mode": told.graph_mode(counts.graph_nodes, spans),
+        "graph_launches": calls.graph_launches if calls.traced else None,
+        "kernel_rows": counts.rows.get("kernel", 0),
+        "graph_span_rows": spans,
+        "dropped_rows": counts.dropped + told.lost,
+        "overhead_ns": told.overhead_ns,
+        "started_at_ns": start,
+        "ended_at_ns": counts.last_ns if damaged else end,
+    }
+
+
+def _judge(
+    tally: Tally, told: Told, counts: Counts, calls: LaunchCounts, devices: Devices
+) -> None:
+    """Say what the capture cannot have seen."""
+    spans = counts.rows.get("graph_span", 0)
+    if counts.total == 0:
+        asked = "Cuda" in told.events
+        tally.add("NSYS010", text="CUDA was traced" if asked else "CUDA was perhaps not traced")
+    if calls.launches and not counts.total:
+        tally.add("NSYS016", count=calls.launches)
+    elif calls.graph_launches and not counts.graph_nodes and not spans:
+        tally.add("NSYS011", count=calls.graph_launches)
+    if spans:
+        tally.add("NSYS022", count=spans)
+    if devices.unknown():
+        tally.add("NSYS017", count=devices.unknown())
+    if counts.without_process:
+        tally.add("NSYS018", count=counts.without_process)

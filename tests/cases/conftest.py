@@ -1,0 +1,37 @@
+"""The recorded runs, each ingested once for the whole session and all its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases.recorded import fixtures_root, shared_store
+
+from trueput.verbs.opening import Reading
+from trueput.verbs.sql import sql
+
+Ask = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="session")
+def fixtures() -> Path:
+    """The folder of recorded runs and client results; skips without one."""
+    return fixtures_root()
+
+
+@pytest.fixture(scope="session")
+def store(fixtures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that holds every recorded vLLM run, made by a real ingest."""
+    return shared_store(tmp_path_factory, "recorded", [fixtures / "vllm_cpu"])
+
+
+@pytest.fixture(scope="session")
+def ask(store: Path) -> Ask:
+    """Ask that store in SQL, as `trueput sql` does."""
+
+    def question(query: str, slo: str | None = None) -> list[dict[str, Any]]:
+        return sql(query, Reading(store=store, slo=slo)).dicts()
+
+    return question

@@ -1,0 +1,46 @@
+"""Where the recorded runs are, and a store of them that all workers of a session share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from trueput.verbs.ingest import ingest
+
+RUNS = (
+    "aiperf", "baseline_high", "baseline_low", "candidate_high", "candidate_overload_truth",
+    "control_baseline", "control_candidate", "errors_debug", "guidellm", "prefix_cache",
+    "regress_baseline", "regress_baseline_r2", "regress_candidate", "regress_candidate_truth",
+    "torch_profile",
+)  # fmt: skip
+"""Every recorded vLLM run."""
+
+
+def fixtures_root() -> Path:
+    """Return the folder of fixtures; skip without one, fail where one is required."""
+    root = os.environ.get("TRUEPUT_FIXTURES")
+    if root is not None and (Path(root) / "vllm_cpu").is_dir():
+        return Path(root)
+    if os.environ.get("TRUEPUT_REQUIRE_FIXTURES") == "1":
+        pytest.fail("TRUEPUT_REQUIRE_FIXTURES=1, and TRUEPUT_FIXTURES holds no folder vllm_cpu")
+    pytest.skip("TRUEPUT_FIXTURES is not set")
+
+
+def shared_store(
+    factory: pytest.TempPathFactory, name: str, paths: Sequence[Path]
+) -> Path:
+    """Return a store with the runs at `paths`, ingested by whichever worker comes first."""
+    base = factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        base = base.parent
+    made = base / f"store-{name}"
+    with FileLock(f"{made}.lock"):
+        if not made.exists():
+            scratch = base / f"store-{name}.new"
+            ingest(list(paths), store=scratch)
+            scratch.rename(made)
+    return made
