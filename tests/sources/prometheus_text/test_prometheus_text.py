@@ -20,7 +20,7 @@ from trueput import source_api
 from trueput.arrow import conform
 from trueput.source_api import Batch, Clock, Fact, Item, Problem, ReadOptions
 from trueput.sources import prometheus_text
-from trueput.sources.prometheus_text import SOURCE
+from trueput.sources.prometheus_text import SOURCE, reader, rows
 
 CASES = Path(__file__).parent / "cases"
 COLUMNS = ("line", "at_ns", "engine", "incarnation", "metric", "labels", "kind", "le", "value")
@@ -116,7 +116,7 @@ def test_nothing_of_an_engine_is_said_and_no_row() -> None:
 
 
 def test_too_many_series(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trueput.sources.prometheus_text.reader.MAX_SERIES", 3)
+    monkeypatch.setattr(reader, "MAX_SERIES", 3)
     lines = "".join(f'vllm:a{{p="{i}"}} 1\n' for i in range(10))
     items = read_bytes(b"# SCRAPE 1700000000 x\n" + lines.encode())
     assert len(rows_of(items)) == 3
@@ -137,8 +137,8 @@ def test_damaged_gzip_keeps_what_came_before() -> None:
 
 
 def test_incarnations_hold_over_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("rows", "reader"):
-        monkeypatch.setattr(f"trueput.sources.prometheus_text.{module}.BATCH_ROWS", 5)
+    for module in (rows, reader):
+        monkeypatch.setattr(module, "BATCH_ROWS", 5)
     text = "".join(
         f"# SCRAPE {1700000000 + i} x\nvllm:num_requests_running {i}\n"
         f"vllm:prompt_tokens_total {i % 4}\nvllm:generation_tokens_total {i % 4}\n"

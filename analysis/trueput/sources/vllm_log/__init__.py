@@ -1,0 +1,244 @@
+"""vLLM server logs, text and JSON, 0.4 to 0.33 (V0 and V1).
+
+A file is read in blocks of a few MiB. The lines of a block are cut into messages (see
+`lines`), and every kind of message is parsed for all its lines at once; Python runs per
+line only for rare kinds: start-up, warnings, statistics that were printed twice.
+
+| line | becomes |
+|---|---|
+| `Iteration(1234): ...` | engine_steps |
+| `Avg prompt throughput: ...`, `SpecDecoding metrics: ...`, ... | engine_samples, `log:<name>` |
+| `Received`, `Added`, `Finished`, `Aborted request`, preemption warnings | request_events |
+| `INFO:     127.0.0.1:54321 - "POST /v1/completions HTTP/1.1" 200 OK` | request_events |
+| version, arguments, engine configuration, KV-cache size, end of start-up | facts |
+
+The line's own time is local wall time without a year, to the second. Where a collector put a
+stamp with a zone in front, that stamp is taken instead and the clock is UTC.
+
+Problem codes: see `problems.CODES`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from trueput.clock import ClockKind
+from trueput.scan import MAX_LINE_BYTES, Damage, byte_chunks, plain_name, read_head
+from trueput.source_api import (
+    BATCH_ROWS,
+    HEAD_BYTES,
+    NOT_MINE,
+    Batch,
+    Clock,
+    Fact,
+    Item,
+    ReadOptions,
+    Sniff,
+    Source,
+)
+from trueput.sources.vllm_log import requests
+from trueput.sources.vllm_log.dates import Dates
+from trueput.sources.vllm_log.facts import Facts
+from trueput.sources.vllm_log.last_line import is_broken_json, is_whole
+from trueput.sources.vllm_log.lines import PREFIX, LineReader, batches_of
+from trueput.sources.vllm_log.problems import CODES, Problems
+from trueput.sources.vllm_log.samples import Samples
+from trueput.sources.vllm_log.steps import Lives, take_steps
+from trueput.sources.vllm_log.text import is_crlf
+
+BLOCK_BYTES: Final = 5 << 20
+STRONG: Final = re.compile(
+    rb"vLLM|Iteration\(\d+\): |Avg prompt throughput: |\[async_llm(?:_engine)?\.py:|"
+    rb"\[(?:v1/)?(?:engine/)?(?:core|llm_engine|loggers|metrics)\.py:|Received request "
+)
+PREFIXED: Final = re.compile(rb"(?m)" + PREFIX[1:].replace(r"\r?$", r"\r?$").encode())
+JSON_LINE: Final = re.compile(
+    rb'(?m)^\{(?=[^\n]*"(?:levelname|level)")(?=[^\n]*"(?:message|msg)")[^\n]*'
+)
+ACCESS_LINE: Final = re.compile(rb'(?m)^(?:\([^()\n]*\) )?INFO: +\S+ - "[A-Z]+ \S+ HTTP/')
+CLIENT: Final = re.compile(rb"Serving Benchmark Result|Starting initial single prompt test run")
+
+
+def sniff(name: str, head: bytes) -> Sniff:
+    """Say how sure it is that a file with this head is a vLLM server log."""
+    lines = len(PREFIXED.findall(head))
+    marks = len(STRONG.findall(head))
+    if CLIENT.search(head):
+        return Sniff(0.1, "console output of a load client") if lines else NOT_MINE
+    if lines and marks:
+        return Sniff(0.95, f"{lines} lines with vLLM's log prefix")
+    if marks and JSON_LINE.search(head):
+        return Sniff(0.85, "JSON log lines of vLLM")
+    is_log = plain_name(name).endswith((".log", ".txt", ".out", ".err"))
+    if lines and (lines > 1 or is_log):
+        return Sniff(0.6, f"{lines} lines with a prefix like vLLM's")
+    if marks and is_log and ACCESS_LINE.search(head):
+        return Sniff(0.6, "access lines of an API server and a mark of vLLM")
+    return NOT_MINE
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Whole lines, or a part of one: whether it began in the piece before (`continues`), goes on
+    in the next (`goes_on`), or is the last line and has no newline (`is_tail`)."""
+
+    data: bytes
+    continues: bool = False
+    goes_on: bool = False
+    is_tail: bool = False
+
+
+@dataclass
+class _Reading:
+    """Everything that one reading of a file remembers between blocks."""
+
+    reader: LineReader
+    problems: Problems
+    lives: Lives
+    facts: Facts
+    requests: requests.Requests
+    samples: Samples
+    line: int = 1
+
+    @classmethod
+    def of(cls, path: Path, options: ReadOptions) -> _Reading:
+        problems = Problems()
+        reader = LineReader(Dates.of(path, options), is_crlf(read_head(path, HEAD_BYTES)), problems)
+        lives = Lives(problems)
+        return cls(
+            reader,
+            problems,
+            lives,
+            Facts(problems, lives),
+            requests.Requests(problems),
+            Samples(problems),
+        )
+
+    def piece(self, piece: _Piece) -> Iterator[Item]:
+        """Yield what one block holds."""
+        carried = self.reader.last_at
+        first_line = self.line
+        if piece.is_tail and is_broken_json(piece.data):
+            self.problems.add("VLOG003", first_line)
+            return
+        careful = piece.continues or piece.is_tail
+        lines = self.reader.read(piece.data, first_line, continues=piece.continues, careful=careful)
+        self.line += lines.count
+        if piece.goes_on and not piece.continues:
+            self.problems.add("VLOG013", first_line)
+        if piece.is_tail and not is_whole(lines, first_line, self.problems):
+            return
+        fast, messages = lines.fast, lines.messages
+        steps = []
+        if fast is None or fast.has_left:
+            found, messages = take_steps(messages, self.problems)
+            steps.append(found)
+        events, messages = self.requests.take(messages, fast)
+        samples, messages = self.samples.take(messages)
+        if fast is not None:
+            steps.append(fast.steps)
+            events.append(fast.access)
+        else:
+            json_access, messages = requests.take_json_access(messages)
+            events += [requests.responses(lines.access), requests.responses(json_access)]
+        step_rows = _together(steps)
+        event_rows = _together(events)
+        yield from self.facts.read(messages, lines, carried)
+        step_lives, sample_lives = self.lives.number(step_rows, samples)
+        yield from _batches("engine_steps", step_rows.with_columns(incarnation=step_lives))
+        yield from _batches("engine_samples", samples.with_columns(incarnation=sample_lives))
+        yield from _batches("request_events", event_rows)
+
+    def finish(self) -> Iterator[Item]:
+        """Yield what is known only at the end: facts, the clock, the problems."""
+        yield from self.facts.finish()
+        dates = self.reader.dates
+        if dates.backwards:
+            self.problems.add("VLOG011", None, count=dates.backwards)
+        if dates.invalid:
+            self.problems.add("VLOG012", None, count=dates.invalid)
+        if dates.year is None and dates.last is not None and dates.last > dates.latest:
+            self.problems.add("VLOG015", None)
+        if not self.reader.prefixed:
+            self.problems.add("VLOG014", None)
+        yield _clock(self.reader.clock)
+        yield from self.problems.items()
+
+
+def _clock(kind: ClockKind | None) -> Clock:
+    if kind is ClockKind.UTC:
+        return Clock(kind, 0, 0, "outer time stamps with a zone")
+    if kind is ClockKind.LOCAL:
+        return Clock(kind, None, 1_000_000_000, "local time of the log prefix, to the second")
+    return Clock(ClockKind.NONE)
+
+
+def _together(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """Return the rows of all frames in the order of their lines."""
+    filled = [frame for frame in frames if frame.height]
+    if not filled:
+        return frames[0] if frames else pl.DataFrame()
+    return pl.concat(filled, how="diagonal").sort("line", maintain_order=True)
+
+
+def _batches(table: str, frame: pl.DataFrame) -> Iterator[Batch]:
+    for rows in batches_of(frame, BATCH_ROWS):
+        yield Batch(table, rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
+
+
+def _pieces(path: Path, block_bytes: int, problems: Problems) -> Iterator[_Piece]:
+    """Yield the file in pieces; the last line alone where it has no newline.
+
+    After a damage the cut last line is left out, for the damage was reported.
+    """
+    rest = b""
+    continues = False
+    for chunk in byte_chunks(path, block_bytes):
+        if isinstance(chunk, Damage):
+            problems.add("VLOG001", None, text=f"{CODES['VLOG001']}: {chunk.text}")
+            return
+        cut = chunk.rfind(b"\n") + 1
+        if cut:
+            whole = rest + chunk[:cut]
+            rest = chunk[cut:]
+            del chunk
+            yield _Piece(whole, continues)
+            continues = False
+            continue
+        rest += chunk
+        if len(rest) > MAX_LINE_BYTES:
+            yield _Piece(rest, continues, goes_on=True)
+            rest, continues = b"", True
+    if rest and not continues:
+        yield _Piece(rest, is_tail=True)
+
+
+def read(path: Path, options: ReadOptions) -> Iterator[Item]:
+    """Yield the rows, facts, clock and problems of one log, block by block."""
+    reading = _Reading.of(path, options)
+    yield Fact("engine", "vllm")
+    for piece in _pieces(path, BLOCK_BYTES, reading.problems):
+        yield from reading.piece(piece)
+    yield from reading.finish()
+
+
+SOURCE = Source(
+    name="vllm_log",
+    title="vLLM server log (text or JSON)",
+    versions="vLLM 0.4 to 0.33",
+    tables=("engine_steps", "engine_samples", "request_events"),
+    sniff=sniff,
+    read=read,
+    problem_codes=CODES,
+    proves=(
+        "which tokens every engine iteration scheduled, recompute included, and how long it took; "
+        "which requests were received and aborted, to the second"
+    ),
+    turn_on="vllm serve --enable-logging-iteration-details --enable-log-requests",
+)

@@ -1,0 +1,274 @@
+"""Lines of a log -> messages: every prefix style from 0.4 to 0.33, collectors' prefixes, JSON.
+
+A message is anchored at its start: text inside a prompt never begins one. A line that a collector
+put something in front of is looked at from its first vLLM prefix on, unless what stands before
+holds a quote or a brace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from trueput.clock import ClockKind
+from trueput.sources.vllm_log import wrapped
+from trueput.sources.vllm_log.dates import DAY_NS, SECOND_NS, Dates
+from trueput.sources.vllm_log.fast import Fast, scan
+from trueput.sources.vllm_log.problems import Problems
+from trueput.sources.vllm_log.text import clean, line_frame
+
+_PROCESS: Final = r"(?:\([A-Za-z_][^()\]]* pid=[0-9]*[^()\]]*\) +)*"
+_LEVEL: Final = r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)"
+_TIME: Final = r"[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
+_PREFIX: Final = rf"{_LEVEL} {_TIME} \[?[^ \]]+:[0-9]+\]"
+PREFIX: Final = rf"^{_PROCESS}{_PREFIX}(?: |\r?$)"
+ACCESS: Final = rf'^{_PROCESS}INFO: +(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/[0-9.]+" [0-9]{{3}}'
+LOOSE: Final = rf'{_PROCESS}(?:{_PREFIX} |INFO: +(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/)'
+LEAD: Final = r"^[^'\"{}]{1,200}$"
+HEAD: Final = (
+    rf"^(?:\((?P<process>[^(),]*)[^()]*\) +)*{_LEVEL} "
+    r"(?P<month_day>[0-9-]{5}) (?P<h>[01][0-9]|2[0-3]):(?P<m>[0-5][0-9]):(?P<s>[0-5][0-9]|60) "
+)
+RAY_REPEATED: Final = r" \[repeated [0-9]+x across cluster\].*$"
+
+MESSAGE_SCHEMA: Final = {
+    "line": pl.Int64,
+    "at_ns": pl.Int64,
+    "process": pl.String,
+    "message": pl.String,
+}
+TEXT: Final = pl.col("text")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """One block: messages, uvicorn's access lines, and every other line, each in file order.
+
+    `messages` and `access` have the columns of MESSAGE_SCHEMA; an access line has the time of the
+    last line before it that has one. `rest` has `line` and `text`, `times` line and at_ns of all
+    lines with a prefix, `later` the later lines of messages of several lines; `count` is the number
+    of newlines. With `fast`, the common kinds are there already, and not in `messages`.
+    """
+
+    messages: pl.DataFrame
+    access: pl.DataFrame
+    rest: pl.DataFrame
+    times: pl.DataFrame
+    later: pl.DataFrame
+    count: int
+    fast: Fast | None = None
+
+
+@dataclass
+class LineReader:
+    """What must be remembered between blocks to read the next one."""
+
+    dates: Dates
+    crlf: bool
+    problems: Problems
+    clock: ClockKind | None = None
+    last_at: int | None = None
+    prefixed: int = 0
+    _open: set[str] = field(default_factory=set)
+    _unfinished: set[str] = field(default_factory=set)
+    _later: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MESSAGE_SCHEMA))
+
+    def read(
+        self, data: bytes, first_line: int, *, continues: bool = False, careful: bool = False
+    ) -> Lines:
+        """Return the lines of one block; with `continues`, the first one began in the block
+        before and is not looked at; with `careful`, the common kinds stay among the messages."""
+        data = clean(data, first_line, self.crlf, self.problems)
+        if not (careful or self._open or self._unfinished or b"\r" in data):
+            found = self._read_fast(data, first_line)
+            if found is not None:
+                return found
+        frame = line_frame(data, first_line)
+        count = frame.height - (not data.endswith(b"\n"))
+        if continues:
+            frame = frame[1:]
+        unwrapped = wrapped.unwrap(frame, self._unfinished, self.problems)
+        frame = unwrapped.frame
+        prefixed, rest = split_off(frame, TEXT.str.contains(PREFIX))
+        access, rest = split_off(rest, TEXT.str.contains(ACCESS))
+        loose = _without_lead(rest)
+        if not loose.is_empty():
+            again, others = split_off(loose, TEXT.str.contains(PREFIX))
+            prefixed = pl.concat([prefixed, again]).sort("line")
+            access = pl.concat([access, others]).sort("line")
+            rest = rest.join(loose, on="line", how="anti", maintain_order="left")
+        self._settle_clock(unwrapped, prefixed)
+        messages = self._messages(prefixed, unwrapped.structured)
+        access_rows = self._access(access, messages)
+        stamped = messages.get_column("at_ns").drop_nulls()
+        if len(stamped):
+            self.last_at = int(stamped[-1])
+        self.prefixed += messages.height
+        times = messages.select("line", "at_ns")
+        messages = _shown(messages)
+        later, self._later = self._later, pl.DataFrame(schema=MESSAGE_SCHEMA)
+        rest = rest.select("line", "text")
+        return Lines(messages, access_rows, rest, times, later, count)
+
+    def _read_fast(self, data: bytes, first_line: int) -> Lines | None:
+        if self.clock is ClockKind.UTC or not data:
+            return None
+        fast = scan(data, first_line, self.dates, self.last_at)
+        if fast is None:
+            return None
+        if fast.times.height:
+            self.clock = ClockKind.LOCAL
+        self.prefixed += fast.times.height
+        stamped = fast.times.get_column("at_ns").drop_nulls()
+        if len(stamped):
+            self.last_at = int(stamped[-1])
+        none = pl.DataFrame(schema=MESSAGE_SCHEMA)
+        messages = _shown(fast.messages)
+        return Lines(messages, none, fast.rest, fast.times, none, fast.count, fast)
+
+    def _settle_clock(self, unwrapped: wrapped.Unwrapped, prefixed: pl.DataFrame) -> None:
+        """The first line with a time decides: an outer stamp with a zone is UTC."""
+        if self.clock is not None:
+            return
+        utc, local = unwrapped.first_lines()
+        if not prefixed.is_empty():
+            local.append(int(prefixed["line"][0]))
+        if utc or local:
+            is_utc = bool(utc) and (not local or min(utc) <= min(local))
+            self.clock = ClockKind.UTC if is_utc else ClockKind.LOCAL
+
+    def _messages(self, prefixed: pl.DataFrame, structured: pl.DataFrame) -> pl.DataFrame:
+        found = self._split_prefix(prefixed)
+        if not structured.is_empty():
+            at = "utc_ns" if self.clock is ClockKind.UTC else "local_ns"
+            rows = structured.select("line", pl.col(at).alias("at_ns"), "process", "message")
+            found = pl.concat([found, rows]).sort("line")
+        if self.clock is ClockKind.UTC:
+            carried = pl.lit(self.last_at, dtype=pl.Int64)
+            filled = pl.col("at_ns").fill_null(strategy="forward").fill_null(carried)
+            found = found.with_columns(filled)
+        return found
+
+    def _split_prefix(self, prefixed: pl.DataFrame) -> pl.DataFrame:
+        if prefixed.is_empty():
+            return pl.DataFrame(schema=MESSAGE_SCHEMA)
+        raw = TEXT.cast(pl.Binary).bin
+        cut = prefixed.with_columns(cut=TEXT.str.find("]", literal=True))
+        cut = cut.select(
+            "line",
+            "utc_ns",
+            head=raw.slice(0, pl.col("cut")).cast(pl.String),
+            message=raw.slice(pl.col("cut") + 2).cast(pl.String),
+        )
+        cut, is_later = self._continuations(cut)
+        heads = cut.select(pl.col("head").unique())
+        heads = heads.with_columns(pl.col("head").str.extract_groups(HEAD).alias("_")).unnest("_")
+        second = pl.col("h", "m", "s").cast(pl.Int64)
+        heads = heads.with_columns(second).select(
+            "head",
+            "process",
+            "month_day",
+            second=pl.col("h") * 3600 + pl.col("m") * 60 + pl.col("s"),
+        )
+        rows = cut.join(heads, on="head", how="left", maintain_order="left")
+        at_ns = self._days(rows) * DAY_NS + rows.get_column("second") * SECOND_NS
+        if self.clock is ClockKind.UTC:
+            at_ns = rows.get_column("utc_ns")
+        rows = rows.select("line", at_ns.alias("at_ns"), "process", "message")
+        if is_later is None:
+            return rows
+        self._later = rows.filter(is_later)
+        return rows.filter(~is_later)
+
+    def _days(self, rows: pl.DataFrame) -> pl.Series:
+        if self.clock is ClockKind.UTC:
+            return pl.repeat(None, rows.height, dtype=pl.Int64, eager=True)
+        runs = rows.get_column("month_day").rle().struct.unnest()
+        days = [None if text is None else self.dates.day(text) for text in runs["value"]]
+        values = pl.Series(days, dtype=pl.Int64)
+        return values.gather(np.repeat(np.arange(len(days)), runs["len"].to_numpy()))
+
+    def _continuations(self, cut: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series | None]:
+        """Return the lines without carriage returns at their ends, and which of them are later
+        lines of a message of several lines.
+
+        Each line of such a message but its last ends in a carriage return, and the next one has
+        the same prefix.
+        """
+        message = pl.col("message")
+        ends = cut.select(message.str.ends_with("\r")).to_series()
+        if not ends.any() and not self._open:
+            return cut, None
+        heads = cut.get_column("head")
+        concerned = heads.is_in(list(self._open | set(heads.filter(ends))))
+        later = []
+        rows = cut.select("line", "head", ends.alias("ends")).filter(concerned)
+        for line, head, more in rows.iter_rows():
+            if head in self._open:
+                later.append(line)
+            if more:
+                self._open.add(head)
+            else:
+                self._open.discard(head)
+        if len(self._open) > 1000:
+            self._open.clear()
+        is_later = cut.get_column("line").is_in(later)
+        return cut.with_columns(message.str.strip_chars_end("\r")), is_later
+
+    def _access(self, access: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
+        rows = access.select(
+            "line",
+            pl.col("utc_ns").alias("at_ns"),
+            process=TEXT.str.extract(r"^\(([^(),]* pid=[0-9]+)", 1),
+            message=TEXT.cast(pl.Binary)
+            .bin.slice(TEXT.str.find('- "', literal=True))
+            .cast(pl.String),
+        )
+        stamped = messages.filter(pl.col("at_ns").is_not_null())
+        before = stamped.get_column("line").to_numpy().searchsorted(rows["line"].to_numpy())
+        carried = pl.Series([self.last_at], dtype=pl.Int64)
+        times = carried.append(stamped.get_column("at_ns")).gather(before)
+        if self.clock is ClockKind.UTC:
+            return rows.with_columns(pl.col("at_ns").fill_null(times))
+        return rows.with_columns(times.alias("at_ns"))
+
+
+def _without_lead(rest: pl.DataFrame) -> pl.DataFrame:
+    """Return the lines whose vLLM prefix stands behind a harmless lead, from the prefix on."""
+    found = rest.filter(TEXT.str.contains(LOOSE))
+    if found.is_empty():
+        return found
+    raw = TEXT.cast(pl.Binary).bin
+    found = found.with_columns(at=TEXT.str.find(LOOSE))
+    lead = raw.slice(0, pl.col("at")).cast(pl.String)
+    found = found.filter(lead.str.contains(LEAD))
+    return found.with_columns(text=raw.slice(pl.col("at")).cast(pl.String)).drop("at")
+
+
+def _shown(messages: pl.DataFrame) -> pl.DataFrame:
+    """Return messages without what Ray puts behind those that several workers printed."""
+    message = pl.col("message")
+    repeated = message.str.ends_with("across cluster]")
+    if messages.is_empty() or not messages.select(repeated.any()).item():
+        return messages
+    return messages.with_columns(message.str.replace(RAY_REPEATED, ""))
+
+
+def split_off(frame: pl.DataFrame, wanted: pl.Expr) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the rows for which `wanted` holds, and the others."""
+    if frame.is_empty():
+        return frame, frame
+    mask = frame.select(wanted.fill_null(value=False)).to_series()
+    if not mask.any():
+        return frame.clear(), frame
+    return frame.filter(mask), frame.filter(~mask)
+
+
+def batches_of(frame: pl.DataFrame, rows: int) -> Iterator[pl.DataFrame]:
+    """Yield `frame` in slices of at most `rows` rows."""
+    for start in range(0, frame.height, rows):
+        yield frame.slice(start, rows)

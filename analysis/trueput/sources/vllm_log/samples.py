@@ -1,0 +1,197 @@
+"""Periodic statistics lines -> rows of `engine_samples`.
+
+A line is split at `, ` and then into `key: value unit`, never matched as a whole, for its parts
+differ between versions. A part without a key belongs to the key before it: a further position of
+a list, or a further number whose words then name it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from trueput.sources.vllm_log.lines import split_off
+from trueput.sources.vllm_log.problems import Problems
+
+STATS: Final = (
+    r"^(?:(?:Engine [0-9]{3,6}|[0-9]+ Engines Aggregated): )?"
+    r"(?:Avg prompt throughput: |Prefix cache hit rate: GPU: |Speculative metrics: |"
+    r"SpecDecoding metrics: |KV Transfer metrics: |MFU: )"
+)
+OWNER: Final = re.compile(r"(?:Engine ([0-9]{3,6})|[0-9]+ Engines Aggregated): ")
+FLOPS: Final = re.compile(r"MFU: (\S+) TF/s/device (\S+) GB/s/device")
+LISTED: Final = "Per-position acceptance rate"
+METRIC: Final = {"metric": pl.String, "kind": pl.String, "labels": pl.String}
+SCHEMA: Final = {
+    "line": pl.Int64,
+    "at_ns": pl.Int64,
+    "engine": pl.String,
+    "metric": pl.String,
+    "labels": pl.String,
+    "kind": pl.String,
+    "value": pl.Float64,
+}
+MESSAGE: Final = pl.col("message")
+REMEMBERED: Final = 4096
+
+KNOWN: Final = {
+    # printed key: (name, kind)
+    "Avg prompt throughput": ("prompt_tokens_per_s", "interval"),
+    "Avg generation throughput": ("generation_tokens_per_s", "interval"),
+    "Running": ("running_requests", "gauge"),
+    "Waiting": ("waiting_requests", "gauge"),
+    "Pending": ("waiting_requests", "gauge"),
+    "Swapped": ("swapped_requests", "gauge"),
+    "Deferred": ("deferred_requests", "gauge"),
+    "Preemptions": ("preemptions", "interval"),
+    "Corrupted": ("corrupted_requests", "interval"),
+    "Prefix cache hit rate": ("prefix_cache_hit_ratio", "gauge"),
+    "Prefix cache hit rate GPU": ("prefix_cache_hit_ratio", "gauge"),
+    "CPU": ("swap_prefix_cache_hit_ratio", "gauge"),
+    "External prefix cache hit rate": ("external_prefix_cache_hit_ratio", "gauge"),
+    "MM cache hit rate": ("mm_cache_hit_ratio", "gauge"),
+    "Mean acceptance length": ("mean_acceptance_length", "interval"),
+    "Accepted throughput": ("accepted_tokens_per_s", "interval"),
+    "Drafted throughput": ("drafted_tokens_per_s", "interval"),
+    "Accepted": ("accepted_tokens", "interval"),
+    "Drafted": ("drafted_tokens", "interval"),
+    "Per-position acceptance rate": ("per_position_acceptance_ratio", "interval"),
+    "Avg Draft acceptance rate": ("draft_acceptance_ratio", "interval"),
+    "Draft acceptance rate": ("draft_acceptance_ratio", "interval"),
+    "System efficiency": ("system_efficiency", "interval"),
+    "Number of speculative tokens": ("number_of_speculative_tokens", "gauge"),
+}
+GAUGES: Final = ("KV fetch",)
+"""Keys whose parts name a state each."""
+
+
+@lru_cache(maxsize=4096)
+def metric_of(key: str, words: str, family: str, swap: bool, position: int) -> tuple[str, str, str]:
+    """Return name, kind and labels of a printed key.
+
+    `words` follow a number that has no key of its own; `swap` says that the line also has the KV
+    cache of the GPU, so that the one of the CPU is V0's swap space; `position` counts the numbers
+    behind one key.
+    """
+    if key.endswith("KV cache usage"):
+        is_swap = swap and key == "CPU KV cache usage"
+        return ("log:swap_kv_used_ratio" if is_swap else "log:kv_used_ratio"), "gauge", ""
+    if key in KNOWN and not family:
+        name, kind = KNOWN[key]
+        return f"log:{name}", kind, f"position={position}" if key == LISTED else ""
+    name = re.sub(r"[^a-z0-9]+", "_", f"{key} {words}".lower()).strip("_")
+    return f"log:{family}{name}"[:120], "gauge" if key in GAUGES else "interval", ""
+
+
+@dataclass
+class Samples:
+    """Rows of statistics lines, and which lines were already printed by another API server."""
+
+    problems: Problems
+    _seen: OrderedDict[tuple[int, str], None] = field(default_factory=OrderedDict)
+    _metrics: dict[tuple[str, str, str], int] = field(default_factory=dict)
+
+    def take(self, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the rows of `engine_samples` (without incarnation) and the remaining messages."""
+        found, rest = split_off(messages, MESSAGE.str.contains(STATS))
+        if found.is_empty():
+            return pl.DataFrame(schema=SCHEMA), rest
+        engines: list[str] = []
+        counts: list[int] = []
+        metrics: list[int] = []
+        values: list[float] = []
+        for line, at_ns, message in found.select("line", "at_ns", "message").iter_rows():
+            before = len(values)
+            engine, body = _owner(message)
+            if at_ns is None or self._is_new(at_ns, message):
+                self._line(line, body, metrics, values)
+            engines.append(engine)
+            counts.append(len(values) - before)
+        of_line = np.repeat(np.arange(len(counts)), counts)
+        names = pl.DataFrame(list(self._metrics), schema=METRIC, orient="row")[metrics]
+        owner = found.select("line", "at_ns", pl.Series("engine", engines, dtype=pl.String))
+        rows = owner[of_line].hstack(names)
+        return rows.with_columns(pl.Series("value", values, dtype=pl.Float64)), rest
+
+    def _is_new(self, at_ns: int, message: str) -> bool:
+        key = (at_ns, message)
+        if key in self._seen and message.startswith("Engine "):
+            return False
+        self._seen[key] = None
+        if len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+        return True
+
+    def _line(self, line: int, body: str, metrics: list[int], values: list[float]) -> None:
+        family, body = _family(body)
+        swap = "GPU KV cache usage" in body
+        key, position = "", 0
+        for part in body.removesuffix(".").split(", "):
+            left, colon, right = part.partition(family.colon)
+            position = 0 if colon else position + 1
+            if colon:
+                key = left
+            number, _, words = (right if colon else left).partition(" ")
+            value = _number(number)
+            if value is None or not key:
+                self.problems.add("VLOG005", line)
+                continue
+            named_by = words if not colon or key in GAUGES else ""
+            metric = metric_of(key, named_by, family.name, swap, position)
+            metrics.append(self._metrics.setdefault(metric, len(self._metrics)))
+            values.append(value)
+
+
+def _owner(message: str) -> tuple[str, str]:
+    """Return the engine that a line speaks of, and what it says."""
+    if match := OWNER.match(message):
+        return (str(int(match[1])) if match[1] else "all"), message[match.end() :]
+    return "0", message
+
+
+@dataclass(frozen=True)
+class Family:
+    """A heading of statistics lines: what its names begin with, and what follows a key."""
+
+    heading: str
+    name: str = ""
+    colon: str = ": "
+
+
+FAMILIES: Final = (
+    Family("SpecDecoding metrics: "),
+    Family("Speculative metrics: "),
+    Family("KV Transfer metrics: ", "kv_transfer_", "="),
+)
+PLAIN: Final = Family("")
+
+
+def _family(body: str) -> tuple[Family, str]:
+    for family in FAMILIES:
+        if body.startswith(family.heading):
+            return family, body[len(family.heading) :]
+    if body.startswith("Prefix cache hit rate: GPU: "):
+        # The only key with a colon in it.
+        return PLAIN, body.replace(": ", " ", 1)
+    if match := FLOPS.match(body):
+        # Two numbers without a comma between them.
+        body = f"mfu tflops per s per device: {match[1]}, mfu gb per s per device: {match[2]}"
+    return PLAIN, body
+
+
+def _number(text: str) -> float | None:
+    percent = text.endswith("%")
+    try:
+        value = float(text.rstrip("%").replace(",", ""))
+    except ValueError:
+        return None
+    if not math.isfinite(value):
+        return None
+    return value / 100 if percent else value

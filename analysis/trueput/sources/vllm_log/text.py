@@ -1,0 +1,78 @@
+"""Bytes of a log -> a frame of clean lines: one column `line`, one column `text`.
+
+Undecodable bytes and colour codes are replaced or removed here, and of a line that a progress bar
+wrote over (bare carriage returns) only what stood last is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from trueput.sources.vllm_log.problems import Problems
+
+ANSI: Final = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+LINE_FEED: Final = 10
+
+
+def is_crlf(head: bytes) -> bool:
+    """Return whether every line of `head` ends in CR LF: a file that went through Windows."""
+    feeds = head.count(b"\n")
+    return feeds > 1 and head.count(b"\r\n") == feeds
+
+
+def line_frame(data: bytes, first_line: int) -> pl.DataFrame:
+    """Return the lines of clean `data` (whole lines, the last perhaps without its newline)."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == LINE_FEED)
+    if data and not data.endswith(b"\n"):
+        ends = np.append(ends, len(data))
+    # Strings at even places are the lines, those at odd places the newlines between them.
+    offsets = np.zeros(2 * len(ends) + 1, np.int64)
+    offsets[1::2] = ends
+    offsets[2::2] = np.minimum(ends + 1, len(data))
+    buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(data)]
+    pieces = pa.Array.from_buffers(pa.large_string(), 2 * len(ends), buffers)
+    text = pl.Series("text", pieces).gather_every(2)
+    line = pl.int_range(first_line, first_line + len(ends), dtype=pl.Int64, eager=True)
+    return pl.DataFrame([line.alias("line"), text])
+
+
+def clean(data: bytes, first_line: int, crlf: bool, problems: Problems) -> bytes:
+    """Return `data` as UTF-8 without colour codes and without what was written over."""
+    if not data.isascii():
+        data = _valid_utf8(data, first_line, problems)
+    if b"\x1b" in data:
+        data = ANSI.sub(b"", data)
+    if b"\r" in data:
+        if crlf:
+            data = data.replace(b"\r\n", b"\n")
+        if data.count(b"\r") > data.count(b"\r\n"):
+            data = b"\n".join([_last_written(line) for line in data.split(b"\n")])
+    return data
+
+
+def _valid_utf8(data: bytes, first_line: int, problems: Problems) -> bytes:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        lines = data.split(b"\n")
+        for index, line in enumerate(lines):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                problems.add("VLOG002", first_line + index)
+                lines[index] = line.decode(errors="replace").encode()
+        return b"\n".join(lines)
+    return data
+
+
+def _last_written(line: bytes) -> bytes:
+    """Return what follows the last carriage return; one at the end stays (it marks a message of
+    several lines)."""
+    body = line.rstrip(b"\r")
+    shown = body.rpartition(b"\r")[2]
+    return shown + b"\r" if len(body) < len(line) else shown
