@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -159,10 +159,10 @@ class Operations:
                 queue = (op.device_key, op.process_key, op.stream)
                 self._starts.setdefault(queue, array("q")).append(op.start_at_ns)
                 self._start_count += 1
-            self._span(op)
             if length > OVERFLOW_NS and len(self._held) < _MAX_HELD:
                 self._held.append(op)
                 return
+        self._span(op)
         if length == 0:
             op = op._replace(quality="zero_duration")
         self._rows.add((*op, _class_of(op)))
@@ -187,7 +187,7 @@ class Operations:
         import numpy as np
 
         queues = {q: np.sort(np.frombuffer(s, dtype=np.int64)) for q, s in self._starts.items()}
-        half = ((self.last_ns or 0) - (self.first_ns or 0)) / 2
+        half = (self._reached([op.end_at_ns for op in self._held]) - self._began()) / 2
         for held in self._held:
             op = held
             starts = queues.get((op.device_key, op.process_key, op.stream))
@@ -199,8 +199,15 @@ class Operations:
             whole = op.quality is None and op.end_at_ns - op.start_at_ns > half
             if whole and self.kernels >= _FEW_KERNELS:
                 op = op._replace(quality="suspicious_length")
+            self._span(op)
             self._rows.add((*op, _class_of(op)))
         self._held = []
+
+    def _began(self) -> int:
+        return min([op.start_at_ns for op in self._held] + [self.first_ns or MAX_NS])
+
+    def _reached(self, ends: list[int]) -> int:
+        return max([*ends, self.last_ns or 0])
 
 
 class HostCalls:
@@ -223,9 +230,7 @@ class HostCalls:
         self.graph_launches += (launch.api or "").startswith("hipGraphLaunch")
         self._launches.add(launch)
 
-    def range(
-        self, launch: Launch, domain: str | None, *, by_id: bool = False
-    ) -> None:
+    def range(self, launch: Launch, domain: str | None, *, by_id: bool = False) -> None:
         """Take one annotation: `launch.api` is its text. A mark is a range of no length."""
         if not 0 < launch.start_at_ns <= launch.end_at_ns <= MAX_NS:
             self.dropped += 1
@@ -269,32 +274,38 @@ class HostCalls:
 
 def capture(
     profiler: str,
-    ops: Operations,
-    calls: HostCalls | None,
+    parts: Sequence[tuple[Operations, HostCalls]],
     *,
     partial: bool,
     version: str | None = None,
-    window: tuple[int | None, int | None] = (None, None),
+    windows: Sequence[tuple[int | None, int | None]] = (),
 ) -> Batch:
-    """Return the row of gpu_captures for one file."""
-    started, ended = (w if w and 0 < w <= MAX_NS else None for w in window)
-    dropped = ops.dropped + (calls.dropped if calls else 0)
-    return Batch(
-        "gpu_captures",
-        [
-            {
-                "profiler": profiler,
-                "schema_version": version,
-                "status": "partial" if partial else "whole",
-                "graph_launches": calls.graph_launches if calls and calls.calls else None,
-                "kernel_rows": ops.kernels,
-                "graph_span_rows": 0,
-                "dropped_rows": dropped,
-                "started_at_ns": started if started is not None else ops.first_ns,
-                "ended_at_ns": ops.last_ns if partial or ended is None else ended,
-            }
-        ],
-    )
+    """Return the row of gpu_captures for one file of one or more processes.
+
+    `windows` are the captures' own limits; without them the operations tell.
+    """
+    ops = [part[0] for part in parts]
+    calls = [part[1] for part in parts]
+    starts = _instants([w[0] for w in windows]) or _instants([o.first_ns for o in ops])
+    seen = _instants([o.last_ns for o in ops])
+    ends = seen if partial else _instants([w[1] for w in windows]) or seen
+    graphs = sum(c.graph_launches for c in calls)
+    row = {
+        "profiler": profiler,
+        "schema_version": version,
+        "status": "partial" if partial else "whole",
+        "graph_launches": graphs if any(c.calls for c in calls) else None,
+        "kernel_rows": sum(o.kernels for o in ops),
+        "graph_span_rows": 0,
+        "dropped_rows": sum(o.dropped for o in ops) + sum(c.dropped for c in calls),
+        "started_at_ns": min(starts, default=None),
+        "ended_at_ns": max(ends, default=None),
+    }
+    return Batch("gpu_captures", [row])
+
+
+def _instants(values: Sequence[int | None]) -> list[int]:
+    return [value for value in values if value is not None and 0 < value <= MAX_NS]
 
 
 def device_batch(devices: list[Device]) -> Iterator[Batch]:

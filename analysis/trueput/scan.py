@@ -1,4 +1,4 @@
-"""Files as bounded streams: plain, .gz and .zst bytes, text blocks with line numbers.
+"""Files as bounded streams: plain, .gz, .zst and .zip bytes, text blocks, JSON texts to columns.
 
 A damaged compressed file gives what could be decompressed and then says where it broke
 (`Damage`), so that a source can report a problem and keep the rows before it.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-SUFFIXES = (".gz", ".zst")
+SUFFIXES = (".gz", ".zst", ".zip")
 MAX_LINE_BYTES = 16 << 20
 """A longer line is cut into pieces, so that one line cannot fill the memory."""
 
@@ -57,13 +57,33 @@ def open_bytes(path: Path) -> IO[bytes]:
 
         reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
         return io.BufferedReader(reader)
+    if magic == b"PK\x03\x04":
+        raw.close()
+        return _open_zip(path)
     return raw
 
 
+def _open_zip(path: Path) -> IO[bytes]:
+    """Open the only file of a zip archive. Raises OSError where there is not exactly one."""
+    import zipfile
+
+    try:
+        archive = zipfile.ZipFile(path)
+        names = [item for item in archive.infolist() if not item.is_dir()]
+        if len(names) == 1:
+            return archive.open(names[0])
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError) as error:
+        raise OSError(f"{type(error).__name__}: {error}"[:200]) from error
+    archive.close()
+    raise OSError(f"the archive holds {len(names)} files; unpack it")
+
+
 def _stream_errors() -> tuple[type[BaseException], ...]:
+    import zipfile
+
     import zstandard
 
-    return (OSError, EOFError, zlib.error, zstandard.ZstdError)
+    return (OSError, EOFError, zlib.error, zstandard.ZstdError, zipfile.BadZipFile)
 
 
 def read_head(path: Path, size: int) -> bytes:
@@ -92,7 +112,8 @@ def byte_chunks(path: Path, size: int = 8 << 20) -> Iterator[bytes | Damage]:
     try:
         stream = open_bytes(path)
     except errors as error:
-        yield Damage(f"cannot be opened: {type(error).__name__}")
+        words = "" if isinstance(error, EOFError) or not str(error) else f": {error}"
+        yield Damage(f"cannot be opened: {type(error).__name__}{words}"[:200])
         return
     given = 0
     with stream:
@@ -185,3 +206,48 @@ def whole_file(path: Path) -> Iterator[tuple[Path, Damage | None]]:
 def sqlite_uri(path: Path) -> str:
     """Return the URI that opens a SQLite file for reading and touches nothing beside it."""
     return f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+
+
+class JsonTexts:
+    """Columns out of many small JSON texts, by DuckDB's `from_json`, row by row.
+
+    `structure` is DuckDB's description of the fields wanted: each becomes a column, NULL where a
+    text lacks it or holds another type. Decimal fields are read from the text, not through a float.
+    """
+
+    def __init__(self, structure: str) -> None:
+        import duckdb
+
+        self._failure = duckdb.Error
+        self._connection = duckdb.connect(config={"threads": 1, "memory_limit": "1GB"})
+        self._sql = f"SELECT unnest(from_json(text, '{structure}')) FROM texts"
+
+    def read(self, texts: Any) -> pa.Table | None:
+        """Return the rows of an Arrow array of texts, in order; None where one is no JSON."""
+        import pyarrow as pa
+
+        with self._lent(pa.table({"text": texts})):
+            try:
+                return self._connection.sql(self._sql).to_arrow_table()
+            except self._failure:
+                return None
+
+    def valid(self, texts: Any) -> list[bool]:
+        """Return for each text whether it is JSON."""
+        import pyarrow as pa
+
+        with self._lent(pa.table({"text": texts})):
+            found = self._connection.sql("SELECT json_valid(text) FROM texts").fetchall()
+        return [bool(row[0]) for row in found]
+
+    def close(self) -> None:
+        """Give back what the reading held."""
+        self._connection.close()
+
+    @contextmanager
+    def _lent(self, texts: pa.Table) -> Iterator[None]:
+        self._connection.register("texts", texts)
+        try:
+            yield
+        finally:
+            self._connection.unregister("texts")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from cases.recorded import fixtures_root, shared_store
 from trueput.verbs.opening import Reading
 from trueput.verbs.sql import sql
 
-Ask = Callable[..., list[dict[str, Any]]]
+Ask = Callable[[str], list[dict[str, Any]]]
+RowsOf = Callable[[str, str], list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +33,18 @@ def store(fixtures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ask(store: Path) -> Ask:
     """Ask that store in SQL, as `trueput sql` does."""
 
-    def question(query: str, slo: str | None = None) -> list[dict[str, Any]]:
-        return sql(query, Reading(store=store, slo=slo)).dicts()
+    @cache
+    def question(query: str) -> list[dict[str, Any]]:
+        return sql(query, Reading(store=store)).dicts()
 
     return question
+
+
+@pytest.fixture(scope="session")
+def rows_of(ask: Ask) -> RowsOf:
+    """The rows of a view for one run; each view is asked for once."""
+
+    def rows(view: str, run: str) -> list[dict[str, Any]]:
+        return [r for r in ask(f"FROM {view}") if r["run_id"] == run]
+
+    return rows

@@ -30,9 +30,7 @@ def fixtures_root() -> Path:
     pytest.skip("TRUEPUT_FIXTURES is not set")
 
 
-def shared_store(
-    factory: pytest.TempPathFactory, name: str, paths: Sequence[Path]
-) -> Path:
+def shared_store(factory: pytest.TempPathFactory, name: str, paths: Sequence[Path]) -> Path:
     """Return a store with the runs at `paths`, ingested by whichever worker comes first."""
     base = factory.getbasetemp()
     if os.environ.get("PYTEST_XDIST_WORKER"):

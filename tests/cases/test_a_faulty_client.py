@@ -118,9 +118,7 @@ def test_alone_its_figures_are_claims(fixtures: Path, tmp_path: Path) -> None:
     assert row["good_requests"] == 63
     assert row["goodput_rps"] == pytest.approx(6.676, rel=0.005)
     assert row["basis"] == "reported", "a claim is not a measurement"
-    (evidence,) = sql(
-        "FROM evidence WHERE question = 'how requests ended'", reading
-    ).dicts()
+    (evidence,) = sql("FROM evidence WHERE question = 'how requests ended'", reading).dicts()
     assert "claims" in evidence["source"]
     assert "--enable-log-requests" in evidence["what_would_improve_it"]
 

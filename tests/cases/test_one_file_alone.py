@@ -79,14 +79,9 @@ def test_an_engine_log_alone(fixtures: Path, tmp_path: Path) -> None:
     assert "--otlp-traces-endpoint" in advice["queueing, prefill and decode of each request"]
     assert "--save-detailed" in advice["how requests ended"]
     assert "/metrics" in advice["recomputed tokens"]
-
-
-def test_a_log_alone_never_calls_an_inferred_count_exact(fixtures: Path, tmp_path: Path) -> None:
-    found, _ = alone(fixtures, tmp_path / "log", f"vllm_cpu/{RUN}/server.log.gz")
-    for cell in found["gpu_ledger"]:
-        if cell["work"] == "recompute" and cell["time_ns"] is not None:
-            (recompute,) = found["recompute"]
-            assert recompute["recompute_ns"] is not None, "told in the ledger, not in the totals"
+    told = {r["time_ns"] for r in found["gpu_ledger"] if r["work"] == "recompute"}
+    if recompute["recompute_ns"] is None:
+        assert told == {None}, "time that the totals do not know, in the ledger"
 
 
 def test_a_scrape_alone(fixtures: Path, tmp_path: Path) -> None:

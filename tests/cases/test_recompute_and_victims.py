@@ -11,7 +11,7 @@ import pytest
 from cases.truth import Truth, load_truth
 
 if TYPE_CHECKING:
-    from cases.conftest import Ask
+    from cases.conftest import Ask, RowsOf
 
 # by the scheduler's own record, or by the identity of log and counters in abort-free runs
 TOKENS = {
@@ -63,21 +63,16 @@ def truth_of(folder: Path) -> Truth:
     return load_truth(folder)
 
 
-def recompute(ask: Ask, run: str) -> dict[str, int | str | None]:
-    (row,) = ask(f"FROM recompute WHERE run_id = '{run}'")
-    return row
-
-
 @pytest.mark.parametrize(("run", "tokens"), TOKENS.items())
-def test_recomputed_tokens_are_exact_without_aborts(ask: Ask, run: str, tokens: int) -> None:
-    row = recompute(ask, run)
+def test_recomputed_tokens_are_exact_without_aborts(rows_of: RowsOf, run: str, tokens: int) -> None:
+    (row,) = rows_of("recompute", run)
     assert row["recomputed_tokens"] == tokens
     assert row["recomputed_tokens_low"] == row["recomputed_tokens_high"] == tokens
 
 
 @pytest.mark.parametrize(("run", "tokens"), TOKENS_WITHIN.items())
-def test_with_aborts_the_interval_holds_the_truth(ask: Ask, run: str, tokens: int) -> None:
-    row = recompute(ask, run)
+def test_with_aborts_the_interval_holds_the_truth(rows_of: RowsOf, run: str, tokens: int) -> None:
+    (row,) = rows_of("recompute", run)
     low, high = row["recomputed_tokens_low"], row["recomputed_tokens_high"]
     assert isinstance(low, int)
     assert isinstance(high, int)
@@ -85,32 +80,30 @@ def test_with_aborts_the_interval_holds_the_truth(ask: Ask, run: str, tokens: in
 
 
 def test_preemptions_are_counted_exactly(ask: Ask) -> None:
-    rows = ask("SELECT run_id, preemptions FROM recompute")
+    rows = ask("FROM recompute")
     assert {r["run_id"]: r["preemptions"] for r in rows} == PREEMPTIONS
 
 
 def test_preempted_requests_are_counted_exactly(ask: Ask) -> None:
-    rows = ask("SELECT run_id, preempted_requests FROM recompute")
+    rows = ask("FROM recompute")
     found = {r["run_id"]: r["preempted_requests"] for r in rows if r["run_id"] in PREEMPTED}
     assert found == PREEMPTED
 
 
 def test_all_that_the_candidate_scheduled_more_is_recompute(ask: Ask) -> None:
-    rows = ask("SELECT run_id, scheduled_tokens, recomputed_tokens FROM recompute")
+    rows = ask("FROM recompute")
     found = {r["run_id"]: r for r in rows if r["run_id"] in SCHEDULED}
     assert {n: r["scheduled_tokens"] for n, r in found.items()} == SCHEDULED
     assert {r["scheduled_tokens"] - r["recomputed_tokens"] for r in found.values()} == {42_399}
 
 
-def test_victims_are_those_of_the_scheduler(ask: Ask, fixtures: Path) -> None:
+def test_victims_are_those_of_the_scheduler(rows_of: RowsOf, fixtures: Path) -> None:
     named: set[tuple[str, str]] = set()
     victims: set[tuple[str, str]] = set()
     for run in POOLED:
         victims |= {(run, name) for name in truth_of(fixtures / "vllm_cpu" / run).victims}
-        rows = ask(
-            f"SELECT request_id FROM request_recompute WHERE run_id = '{run}' AND preemptions > 0"
-        )
-        named |= {(run, r["request_id"]) for r in rows}
+        rows = rows_of("request_recompute", run)
+        named |= {(run, r["request_id"]) for r in rows if r["preemptions"]}
     assert len(victims) == 34
     assert len(named & victims) >= 0.9 * len(named), "precision"
     assert len(named & victims) >= 0.9 * len(victims), "recall"
@@ -118,31 +111,26 @@ def test_victims_are_those_of_the_scheduler(ask: Ask, fixtures: Path) -> None:
 
 @pytest.mark.parametrize("run", PREEMPTED)
 def test_what_each_victim_lost_is_right_to_ten_percent_or_30_ms(
-    ask: Ask, fixtures: Path, run: str
+    rows_of: RowsOf, fixtures: Path, run: str
 ) -> None:
     truth = truth_of(fixtures / "vllm_cpu" / run)
-    rows = ask(
-        "SELECT request_id, requeue_ns + recompute_ns AS lost_ns FROM request_phases "
-        f"WHERE run_id = '{run}' AND requeue_ns + recompute_ns > 0"
-    )
-    excess = [
-        abs(r["lost_ns"] - true) / max(0.1 * true, 30 * MS)
-        for r in rows
-        for true in [truth.lost_ns(truth.lives[r["request_id"]])]
-    ]
+    excess = []
+    for row in rows_of("request_phases", run):
+        lost = (row["requeue_ns"] or 0) + (row["recompute_ns"] or 0)
+        if lost:
+            true = truth.lost_ns(truth.lives[row["request_id"]])
+            excess.append(abs(lost - true) / max(0.1 * true, 30 * MS))
     assert len(excess) >= 0.9 * len(truth.victims)
     assert median(excess) <= 1
 
 
 @pytest.mark.parametrize("run", PREEMPTED)
-def test_queue_time_is_that_of_the_scheduler(ask: Ask, fixtures: Path, run: str) -> None:
+def test_queue_time_is_that_of_the_scheduler(rows_of: RowsOf, fixtures: Path, run: str) -> None:
     truth = truth_of(fixtures / "vllm_cpu" / run)
-    rows = ask(
-        f"SELECT request_id, queue_ns FROM request_phases WHERE run_id = '{run}' "
-        "AND queue_ns IS NOT NULL"
-    )
     excess = []
-    for row in rows:
+    for row in rows_of("request_phases", run):
+        if row["queue_ns"] is None:
+            continue
         life = truth.lives[row["request_id"]]
         assert life.scheduled_ns is not None
         true = life.scheduled_ns - life.added_ns
@@ -152,14 +140,12 @@ def test_queue_time_is_that_of_the_scheduler(ask: Ask, fixtures: Path, run: str)
 
 
 @pytest.mark.parametrize("run", PREEMPTED)
-def test_prefill_time_is_that_of_the_scheduler(ask: Ask, fixtures: Path, run: str) -> None:
+def test_prefill_time_is_that_of_the_scheduler(rows_of: RowsOf, fixtures: Path, run: str) -> None:
     truth = truth_of(fixtures / "vllm_cpu" / run)
-    rows = ask(
-        f"SELECT request_id, prefill_ns FROM request_phases WHERE run_id = '{run}' "
-        "AND prefill_ns IS NOT NULL"
-    )
     excess = []
-    for row in rows:
+    for row in rows_of("request_phases", run):
+        if row["prefill_ns"] is None:
+            continue
         life = truth.lives[row["request_id"]]
         if life.preempted_before_first_token or life.first_token_ns is None:
             continue

@@ -6,5 +6,6 @@
 
 from simulator.config import SCENARIOS, Config
 from simulator.engine import Run, simulate
+from simulator.files import write_run
 
-__all__ = ["SCENARIOS", "Config", "Run", "simulate"]
+__all__ = ["SCENARIOS", "Config", "Run", "simulate", "write_run"]

@@ -57,20 +57,20 @@ class Config:
     """Groups of kernels a step is made of; a real model's layers are folded into them."""
     cuda_graphs: bool = True
     """Decode-only steps are launched as one graph."""
-    weights_ns: int = 5_000_000
+    weights_ns: int = 2_000_000
     """Reading the weights once: the memory side of the matrix kernels, all layers together."""
-    token_ns: int = 55_000
+    token_ns: int = 700_000
     """The compute side of the matrix kernels, per token."""
-    kv_token_ns: int = 300
+    kv_token_ns: int = 12_000
     """Reading one token's KV: the memory side of attention."""
-    pair_ns: float = 14.0
+    pair_ns: float = 110.0
     """The compute side of attention, per (query, key) pair."""
-    attention_ns: int = 300_000
-    sampler_ns: int = 120_000
-    sampler_sequence_ns: int = 12_000
-    reduce_ns: int = 220_000
+    attention_ns: int = 200_000
+    sampler_ns: int = 160_000
+    sampler_sequence_ns: int = 20_000
+    reduce_ns: int = 200_000
     """Latency of one all-reduce."""
-    reduce_token_ns: int = 9_000
+    reduce_token_ns: int = 40_000
     reduce_overlap_ratio: float = 0.35
     """Share of the matrix kernel that runs before its all-reduce can start is one minus this."""
     h2d_ns: int = 14_000
@@ -78,9 +78,9 @@ class Config:
     step_noise: float = 0.03
     """Standard deviation of the logarithm of a step's kernel times, common to all devices."""
     kernel_noise: float = 0.01
-    schedule_ns: int = 450_000
+    schedule_ns: int = 2_000_000
     """Host time before a step is launched."""
-    output_ns: int = 350_000
+    output_ns: int = 2_000_000
     """Host time after its outputs are back."""
     launch_ns: int = 12_000
     """Host time per launch."""
@@ -101,49 +101,98 @@ class Config:
 _REGRESSION = Config(
     name="regression_base",
     purpose="raised batch limit, base: the KV cache holds what the limit admits",
-    requests=80,
-    request_rate=2.6,
-    burstiness=2.0,
-    prompt_tokens=(380, 460),
-    output_tokens=(56, 88),
-    max_num_seqs=4,
-    max_num_batched_tokens=512,
-    num_blocks=136,
-    ttft_ms=2500,
-    tpot_ms=26,
+    requests=64,
+    request_rate=3.2,
+    prompt_tokens=(60, 80),
+    output_tokens=(40, 60),
+    max_num_seqs=2,
+    block_size=8,
+    num_blocks=37,
+    max_model_len=256,
+    ttft_ms=4000,
+    tpot_ms=16,
 )
 
 _IMPROVEMENT = Config(
     name="improvement_base",
     purpose="raised batch limit, base: the KV cache has room, the limit makes requests wait",
-    requests=90,
-    request_rate=5.0,
-    burstiness=2.0,
-    prompt_tokens=(90, 130),
-    output_tokens=(40, 64),
-    max_num_seqs=3,
-    num_blocks=600,
-    ttft_ms=1500,
-    tpot_ms=26,
+    requests=80,
+    request_rate=4.8,
+    prompt_tokens=(40, 60),
+    output_tokens=(40, 60),
+    max_num_seqs=2,
+    block_size=8,
+    num_blocks=200,
+    max_model_len=256,
+    ttft_ms=3000,
+    tpot_ms=28,
 )
 
 _TINY = Config(
     name="tiny",
-    purpose="a run of a few seconds with every feature in it",
-    requests=9,
+    purpose="half a second with a preemption, a prefix cache, an abort and a refusal in it",
+    requests=10,
     request_rate=30.0,
-    prompt_tokens=(40, 90),
-    output_tokens=(6, 12),
+    prompt_tokens=(40, 70),
+    output_tokens=(8, 14),
     shared_prefixes=2,
-    prefix_tokens=32,
-    max_num_seqs=4,
+    prefix_tokens=24,
+    refused_ratio=0.1,
+    abort_ratio=0.1,
+    workload_seed=14,
+    max_num_seqs=6,
     max_num_batched_tokens=96,
-    num_blocks=17,
+    block_size=8,
+    num_blocks=22,
     max_model_len=256,
     prefix_caching=True,
     ttft_ms=300,
-    tpot_ms=40,
+    tpot_ms=16,
     scrape_ns=2 * NS_PER_S,
+)
+
+_OVERLAPPED = Config(
+    name="overlapped",
+    purpose="asynchronous scheduling, prefix cache, small chunks, heavy weights: hard to fit",
+    requests=80,
+    request_rate=4.0,
+    prompt_tokens=(60, 140),
+    output_tokens=(20, 60),
+    shared_prefixes=4,
+    prefix_tokens=32,
+    max_num_seqs=12,
+    max_num_batched_tokens=64,
+    block_size=8,
+    num_blocks=68,
+    max_model_len=256,
+    prefix_caching=True,
+    async_scheduling=True,
+    layers=2,
+    weights_ns=9_000_000,
+    token_ns=500_000,
+    schedule_ns=1_200_000,
+    output_ns=1_200_000,
+    ttft_ms=1500,
+    tpot_ms=60,
+)
+
+_TROUBLED = Config(
+    name="troubled",
+    purpose="refused, aborted and timed-out requests, early ends, preemptions",
+    requests=80,
+    request_rate=4.2,
+    prompt_tokens=(60, 120),
+    output_tokens=(30, 60),
+    refused_ratio=0.08,
+    abort_ratio=0.1,
+    early_stop_ratio=0.2,
+    timeout_s=1.6,
+    max_num_seqs=16,
+    block_size=8,
+    num_blocks=60,
+    max_model_len=256,
+    ttft_ms=1500,
+    tpot_ms=30,
 )
 
 SCENARIOS: dict[str, Config] = {
@@ -162,5 +211,7 @@ SCENARIOS: dict[str, Config] = {
             max_num_seqs=10,
         ),
         _TINY,
+        _OVERLAPPED,
+        _TROUBLED,
     )
 }

@@ -18,13 +18,15 @@ The ledger's convention, as implemented here (all in integer ns; cells sum to wi
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from simulator.clocks import unix_ns
 from simulator.config import NS_PER_MS
 from simulator.cost import WORKS, owed
-from simulator.devices import COMMUNICATION, COMPUTE, Op
+from simulator.devices import COMMUNICATION, Op
 from simulator.engine import Item, Run, Step
 from simulator.workload import Request
 
@@ -147,9 +149,7 @@ def union(spans: Iterable[Span]) -> list[Span]:
 
 def without(span: Span, covers: Sequence[Span]) -> int:
     """Length of `span` outside disjoint, sorted `covers`."""
-    import bisect
-
-    place = max(0, bisect.bisect_right(covers, (span[0], 1 << 62)) - 1)
+    place = max(0, bisect_right(covers, (span[0], 1 << 62)) - 1)
     left = span[1] - span[0]
     for low, high in covers[place:]:
         if low >= span[1]:
@@ -188,10 +188,6 @@ class Ledger:
     idle_waiting: int = 0
 
 
-def _clip(op: Op, window: Span) -> Span:
-    return max(op.start, window[0]), min(op.end, window[1])
-
-
 def _spend(cells: Cells, work: str, cost: int, items: list[tuple[str, int]]) -> None:
     for (outcome, _), part in zip(items, share_out(cost, [n for _, n in items]), strict=True):
         cells[work, outcome] += part
@@ -227,6 +223,40 @@ def _step_cells(
         _spend(ledger.cells, work, spent[work], everyone)
 
 
+class _DeviceTime:
+    """One device's busy time, and each step's part of it: every instant belongs to one step."""
+
+    def __init__(self, run: Run, device: int, window: Span) -> None:
+        found: dict[str, list[tuple[int, int, int]]] = {
+            "compute": [], "communication": [], "copy": [],
+        }  # fmt: skip
+        for place, step in enumerate(run.steps):
+            for op in step.device.ops:
+                if op.device != device:
+                    continue
+                low, high = max(op.start, window[0]), min(op.end, window[1])
+                if high > low:
+                    found[_kind_of(op)].append((low, high, place))
+        spans = {kind: union(row[:2] for row in rows) for kind, rows in found.items()}
+        self.kernels = union([*spans["compute"], *spans["communication"]])
+        self.busy = union([*self.kernels, *spans["copy"]])
+        self.spent = [dict.fromkeys(found, 0) for _ in run.steps]
+        covers = {"compute": [], "communication": spans["compute"], "copy": self.kernels}
+        for kind, rows in found.items():
+            until = window[0]  # where two of a kind overlap, the time is the earlier one's
+            for low, high, place in sorted(rows):
+                left = (max(low, until), high)
+                until = max(until, high)
+                if left[1] > left[0]:
+                    self.spent[place][kind] += without(left, covers[kind])
+
+
+def _kind_of(op: Op) -> str:
+    if op.kind != "kernel":
+        return "copy"
+    return "communication" if op.stream == COMMUNICATION else "compute"
+
+
 def ledger_of(run: Run) -> Ledger:
     """Every GPU-second of the window."""
     window = window_of(run)
@@ -235,40 +265,12 @@ def ledger_of(run: Run) -> Ledger:
     present = union((one.queued_at, one.finished_at) for one in run.requests
                     if one.queued_at is not None and one.finished_at is not None)  # fmt: skip
     for device in range(run.config.devices):
-        computing: list[Span] = []
-        talking: list[Span] = []
-        moving: list[Span] = []
-        for step in run.steps:
-            for op in step.device.ops:
-                if op.device == device:
-                    home = moving if op.kind != "kernel" else talking
-                    if op.kind == "kernel" and op.stream == COMPUTE:
-                        home = computing
-                    home.append(_clip(op, window))
-        computing, talking = union(computing), union(talking)
-        kernels = union([*computing, *talking])
-        busy = union([*kernels, *moving])
-        for step in run.steps:
-            spent = {"compute": 0, "communication": 0, "copy": 0}
-            copies: list[Span] = []
-            for op in step.device.ops:
-                if op.device != device:
-                    continue
-                span = _clip(op, window)
-                if span[1] <= span[0]:
-                    continue
-                if op.kind != "kernel":
-                    copies.append(span)
-                elif op.stream == COMMUNICATION:
-                    spent["communication"] += without(span, computing)
-                else:
-                    spent["compute"] += span[1] - span[0]
-            spent["copy"] = sum(without(span, kernels) for span in union(copies))
+        own = _DeviceTime(run, device, window)
+        for step, spent in zip(run.steps, own.spent, strict=True):
             _step_cells(run, step, outcomes, spent, ledger)
-        total = sum(high - low for low, high in busy)
-        ledger.busy.append(total)
-        ledger.kernel_busy.append(sum(high - low for low, high in kernels))
-        _gaps(run, device, busy, present, ledger)
+        ledger.busy.append(sum(high - low for low, high in own.busy))
+        ledger.kernel_busy.append(sum(high - low for low, high in own.kernels))
+        _gaps(run, device, own.busy, present, ledger)
     assert sum(ledger.cells.values()) == (window[1] - window[0]) * ledger.devices
     return ledger
 
@@ -334,6 +336,7 @@ def run_truth(run: Run) -> dict[str, object]:
         "outcomes": dict(sorted(outcomes.items())),
         "goodput_rps": outcomes["good"] / seconds,
         "window_ns": window[1] - window[0],
+        "window_started_at_ns": unix_ns(window[0]),
         "preemptions": sum(len(one.preemptions) for one in run.requests),
         "preempted_requests": sum(bool(one.preemptions) for one in run.requests),
         "scheduled_tokens": sum(item.tokens for item in items),
@@ -344,3 +347,21 @@ def run_truth(run: Run) -> dict[str, object]:
             round(step.own_ns * step.share["recompute"]) for step in run.steps
         ),
     }
+
+
+def preemption_truth(run: Run, prefix: str) -> list[dict[str, object]]:
+    """One record per preemption, in order: what the replay has to find."""
+    found = []
+    for one in run.requests:
+        for k, at in enumerate(one.preemptions):
+            resumed = one.resumes[k] if k < len(one.resumes) else None
+            found.append(
+                {
+                    "request_id": one.name(prefix),
+                    "at_ns": unix_ns(at),
+                    "output_tokens": sum(token <= at for token in one.token_at),
+                    "requeue_ns": None if resumed is None else resumed - at,
+                    "step": sum(step.scheduled_at < at for step in run.steps),
+                }
+            )
+    return sorted(found, key=lambda row: (row["at_ns"], row["request_id"]))  # type: ignore[arg-type,return-value]

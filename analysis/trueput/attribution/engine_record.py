@@ -398,6 +398,29 @@ def _write(
         )
     rows["step_work"] = pl.concat(frames)
     rows["request_recompute"] = _request_rows(run_id, streams, found)
+    rows["request_steps"] = _presence_rows(run_id, steps, streams, found)
+
+
+def _presence_rows(
+    run_id: str, steps: Sequence[Steps], streams: Sequence[Stream], found: Attribution
+) -> list[Row]:
+    """Who computed what in which iterations, where the replay reproduced the run's counts."""
+    if found.unreproduced_steps:
+        return []
+    return [
+        {
+            "run_id": run_id,
+            "engine": one.engine,
+            "incarnation": one.incarnation,
+            "request_id": streams[x.job].request_id,
+            "work": x.work,
+            "first_step_ix": int(one.step_ix[x.first]),
+            "last_step_ix": int(one.step_ix[x.last]),
+            "tokens": x.tokens,
+        }
+        for one, presences in zip(steps, found.presences, strict=True)
+        for x in presences
+    ]
 
 
 def _request_rows(run_id: str, streams: Sequence[Stream], found: Attribution) -> list[Row]:

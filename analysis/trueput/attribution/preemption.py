@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from trueput.attribution.presence import Presence, presences
 from trueput.attribution.recompute import (
     ReplayTokens,
     TokenTotals,
@@ -87,6 +88,8 @@ class Attribution:
     """Iterations whose printed counts the replay did not reproduce."""
     notes: tuple[str, ...]
     """What limits these results, in words."""
+    presences: tuple[tuple[Presence, ...], ...] = ()
+    """For each of `Steps`, who computed what in which of its iterations; `job` counts streams."""
 
 
 @dataclass
@@ -112,6 +115,7 @@ class _Engine:
     story: Story | None
     replay_tokens: ReplayTokens | None
     preemptions: int
+    presences: tuple[Presence, ...] = ()
 
 
 def attribute(
@@ -151,6 +155,7 @@ def attribute(
         None if counted is None else max(0, counted - named),
         sum(len(set(x.story.wrong_steps)) for x in engines if x.story is not None),
         tuple(notes),
+        tuple(x.presences for x in engines),
     )
 
 
@@ -265,6 +270,9 @@ def _replay_one(
     return _Engine(
         steps, window, {own[job][0]: claim for job, claim in claims.items() if job >= 0},
         ends, assigned, best, _story_tokens(stories), preemptions,
+        tuple(
+            replace(x, job=own[x.job][0]) for x in presences(best.events(), n)
+        ) if not best.anonymous else (),
     )  # fmt: skip
 
 

@@ -78,7 +78,8 @@ def attribute_run(run: RunInput) -> RunOutput:
     out.sessions = _sessions(run, records)
     out.rows["load_sessions"] = out.sessions.rows
     records = _with_session(records, out.sessions)
-    engine = _engine_ids(run.parts)
+    # without records there is nothing to tie, and a long log names many requests
+    engine = _engine_ids(run.parts if records.height else {})
     prefixes = {
         (r["source_id"], r["session"]): r.get("request_id_prefix") for r in out.sessions.rows
     }
@@ -242,6 +243,8 @@ def _second_round(
 def _log_pairs(
     parts: Mapping[str, Sequence[Path]], source: str, arrivals: pl.DataFrame
 ) -> clocks.Pairs | None:
+    if arrivals.is_empty():
+        return None
     events = scan(parts, "request_events").filter(
         (pl.col("source_id") == source)
         & pl.col("event").is_in(["received", "added"])

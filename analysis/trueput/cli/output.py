@@ -115,6 +115,8 @@ def _csv_field(value: Any) -> Any:
     kept = plain(value)
     if kept is None:
         return ""
+    if isinstance(kept, bool):
+        return "true" if kept else "false"
     if not isinstance(kept, str):
         return kept
     text = printable(kept)

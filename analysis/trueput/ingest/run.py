@@ -136,8 +136,8 @@ def _plan(work: _Work) -> list[FileTask]:
         if name == RUN_TOML:
             continue
         if name in described:
-            generic = next((s for s in all_sources() if s.name == "generic_records"), None)
-            answer = Claim(generic, 1.0, "named by [columns] in run.toml")
+            source = next((s for s in all_sources() if s.name == described[name]), None)
+            answer = Claim(source, 1.0, "named by [columns] in run.toml")
         else:
             answer = claim(path)
         work.claims[name] = answer
@@ -167,14 +167,15 @@ def _plan(work: _Work) -> list[FileTask]:
     return tasks
 
 
-def _described_files(toml: RunToml) -> set[str]:
+def _described_files(toml: RunToml) -> dict[str, str]:
+    """Return the files that `[columns]` describes, each with the name of the source for it."""
     columns = toml.raw.get("columns")
     entries = columns if isinstance(columns, list) else [columns]
-    found: set[str] = set()
+    found: dict[str, str] = {}
     for entry in entries:
         name = entry.get("file") if isinstance(entry, dict) else None
         if isinstance(name, str):
-            found.add(name)
+            found[name] = "nvidia_smi_csv" if "telemetry" in entry else "generic_records"
     return found
 
 

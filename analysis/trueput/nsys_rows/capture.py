@@ -23,6 +23,7 @@ _EXPORT = (
     "EXPORT_PARAM_TABLES_TO_EXPORT", "EXPORT_PARAM_TIMES_TO_EXPORT",
 )  # fmt: skip
 _CAPTURE = ("CAPTURE_EVENT_TYPE", "CUDA_GRAPH_TRACE_OPTIONS:MODE")
+_TIMED = ("KERNEL", "GRAPH_TRACE", "MEMCPY", "MEMSET", "RUNTIME")
 _PROFILER_COST = (3, 4, 5)
 _COMMAND_BUFFER_FULL = 8
 _WARNING = 2
@@ -55,6 +56,14 @@ class Told:
         """The version of the export's schema."""
         version = self.settings.get("EXPORT_SCHEMA_VERSION")
         return version[:32] if version else None
+
+    def first_instant(self, tables: Tables) -> int | None:
+        """Return some instant of the file, to see what the instants are counted from."""
+        for table in (*(f"CUPTI_ACTIVITY_KIND_{k}" for k in _TIMED), "NVTX_EVENTS"):
+            for row in records(tables, Query(table, ("start",)), 1000):
+                if row["start"]:
+                    return int(row["start"])
+        return None
 
     def graph_mode(self, node_rows: int, span_rows: int) -> str | None:
         """Return `node` or `graph`: as asked for, else as the rows show."""

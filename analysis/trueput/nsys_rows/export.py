@@ -43,7 +43,9 @@ def read_export(tables: Tables, table_names: frozenset[str], *, partial: bool) -
     process = None if "globalPid" in kernel else sole_process(tables)
     window = told.window(None, None)
     long_ns = (window[1] - window[0]) // 2 if window else long_from_span(tables)
-    operations = Operations(tables, names, devices, tally, keys, process, long_ns)
+    yield told.clock(told.first_instant(tables), tally)
+    nodes = told.graph_mode(0, 0) != "graph"
+    operations = Operations(tables, names, devices, tally, keys, process, long_ns, nodes)
     yield from operations.read()
     calls = LaunchCounts()
     yield from Launches(tables, names, tally, keys, calls).read()
@@ -56,7 +58,6 @@ def read_export(tables: Tables, table_names: frozenset[str], *, partial: bool) -
     if rows:
         yield Batch("gpu_devices", rows)
     yield Batch("gpu_captures", [_capture(told, counts, calls, damaged=damaged)])
-    yield told.clock(counts.first_ns, tally)
     yield Fact("profiled", True)
     hardware = devices.hardware()
     if hardware:

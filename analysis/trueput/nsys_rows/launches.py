@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -51,6 +52,7 @@ class LaunchCounts:
     damaged: bool = False
 
 
+@lru_cache(maxsize=65_536)
 def plain_api(name: str | None) -> str | None:
     """Return the name of a call without its version: `cudaLaunchKernel` for `..._v7000`."""
     return None if name is None else _VERSION.sub("", name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -36,7 +37,6 @@ COPIES: Final = {
 }  # fmt: skip
 _COMMON = (
     "start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid",
-    "graphNodeId",
 )  # fmt: skip
 _FEW: Final = 3
 
@@ -76,6 +76,7 @@ class Operations:
     keys: KeySet
     sole_process: int | None
     long_ns: int | None
+    graph_nodes: bool = True
     counts: Counts = field(default_factory=Counts)
 
     def read(self) -> Iterator[Item]:
@@ -92,7 +93,8 @@ class Operations:
 
     def _table(self, table: str, kind: str, more: tuple[str, ...]) -> Iterator[Item]:
         self.counts.rows.setdefault(kind, 0)
-        for batch in self.tables.batches(Query(table, (*_COMMON, *more))):
+        numbers = (*_COMMON, *more, *(("graphNodeId",) if self.graph_nodes else ()))
+        for batch in self.tables.batches(Query(table, numbers)):
             if isinstance(batch, Damage):
                 self.tally.add("NSYS002", text=f"{table}: {batch.text}")
                 self.counts.damaged = True
@@ -141,9 +143,8 @@ class Operations:
         }
         if ON_HOST in ordinal.values:
             out["device"] = ordinal.numbers([None if v == ON_HOST else v for v in ordinal.values])
-        nodes = without_zero(batch, "graphNodeId")
-        if nodes.null_count < len(nodes):
-            out["graph_node_id"] = nodes
+        if self.graph_nodes:
+            out["graph_node_id"] = nodes = without_zero(batch, "graphNodeId")
             if kind == "kernel":
                 self.counts.graph_nodes += len(nodes) - nodes.null_count
         out |= self._own(batch, kind, more)
@@ -201,6 +202,7 @@ def text_of(rows: int, text: str) -> pa.DictionaryArray:
     return Coded(np.zeros(rows, np.int32), []).text([text])
 
 
+@lru_cache(maxsize=65_536)
 def _class(name: str | None) -> str:
     return "communication" if name and COMMUNICATION.search(name) else "compute"
 

@@ -26,7 +26,10 @@ class Metric:
 
 @dataclass(frozen=True)
 class Line:
-    """One metric of one candidate against the baseline; bounds are one-sided 95 % each."""
+    """One metric of one candidate against the baseline; bounds are one-sided 95 % each.
+
+    Over repeats a figure is the mean of the logs wherever the ratio is, else the plain mean.
+    """
 
     metric: str
     unit: str
@@ -107,6 +110,13 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
+def _middle(values: Sequence[float]) -> float:
+    """Return the mean of the logs, as a value: the figure whose ratio is reported."""
+    if len(set(values)) == 1 or min(values) <= 0:
+        return _mean(values)
+    return float(f"{math.exp(_mean([math.log(v) for v in values])):.10g}")
+
+
 def _line(metric: Metric, base: Sequence[RunFigures], cand: Sequence[RunFigures]) -> Line:
     sides = [[metric.read(run) for run in side] for side in (base, cand)]
     means = [
@@ -121,6 +131,7 @@ def _line(metric: Metric, base: Sequence[RunFigures], cand: Sequence[RunFigures]
             samples = [[Sample.exact(v) for v in side if v is not None] for side in sides]
             effect = ratio_effect(samples[0], samples[1], Noise())
         if effect is not None:
+            means = [_middle([s.value for s in side]) for side in samples]
             ratio, low, high = effect.estimate, effect.low, effect.high
         elif means[0] > 0 and math.isfinite(means[0]):
             ratio = means[1] / means[0]

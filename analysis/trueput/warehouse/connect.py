@@ -147,9 +147,14 @@ def build_tables(connection: DuckDBPyConnection, selection: Selection) -> None:
 
 
 def build_views(connection: DuckDBPyConnection) -> None:
-    """Create every SQL file as an ordinary view in `main`, with its documentation."""
+    """Create every documented view as an ordinary view in `main`, with its documentation.
+
+    The inner models they read are computed once, as tables: DuckDB binds a nested view again at
+    every mention, and views over views over views would take seconds to name.
+    """
     for model in in_order(connection):
-        connection.execute(f'CREATE OR REPLACE VIEW "{model.name}" AS\n{model.sql}')
+        kind = "TABLE" if model.is_inner else "VIEW"
+        connection.execute(f'CREATE OR REPLACE {kind} "{model.name}" AS\n{model.sql}')
     _comment(connection)
 
 

@@ -24,6 +24,11 @@ class Model:
     sql: str
 
     @property
+    def is_inner(self) -> bool:
+        """Whether it is a step on the way to the documented views, not one of them."""
+        return self.layer in {"staging", "intermediate"}
+
+    @property
     def header(self) -> str:
         """The comment lines at the top of the file, as one text."""
         lines = []

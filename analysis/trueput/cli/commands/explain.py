@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trueput.cli import options
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 ORDER = 120
 
@@ -22,7 +25,9 @@ def command(
     """Explain a word of trueput."""
     from dataclasses import asdict
 
-    from trueput.cli.output import Grid, emit, grid_writers, to_json
+    from rich.text import Text
+
+    from trueput.cli.output import Grid, emit, grid_writers, printable, rendered, to_json
     from trueput.verbs.explain import explain
 
     found = explain(term)
@@ -34,9 +39,13 @@ def command(
     lines = [f"{entry.term} ({entry.kind})", "", entry.text]
     lines += [f"formula: {entry.formula}"] if entry.formula else []
     lines += [f"elsewhere: {entry.elsewhere}"] if entry.elsewhere else []
-    text = "\n".join(lines) + "\n"
+
+    def page(target: Console) -> None:
+        for line in lines:
+            target.print(Text(printable(line)))
+
     grid = Grid(list(asdict(entry)), [list(asdict(entry).values())])
     writers = grid_writers(grid)
-    writers["table"] = lambda: text
+    writers["table"] = lambda: rendered(page)
     writers["json"] = lambda: to_json(asdict(entry))
     emit(writers, format_, output)

@@ -32,12 +32,12 @@ def command(
     from trueput.verbs.ingest import ingest
 
     done = ingest(paths, run, store, replace, options.progress_bar())
-    columns = ["run", "state", "files", "requests", "iterations", "samples", "problems", "not read"]
+    columns = ["run", "state", "files", "requests", "iterations", "samples", "problems", "unread"]
     rows = [
         [
             d.run_id,
             d.state,
-            d.files,
+            None if d.state == "unchanged" else d.files,
             d.rows.get("requests"),
             d.rows.get("engine_steps"),
             d.rows.get("engine_samples"),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trueput.cli.output import Grid
+from trueput.cli.pages.gate_page import DIFFERS, difference_rows
 from trueput.cli.pages.layout import heading, say, table
 from trueput.units import ns_text
 
@@ -52,11 +53,7 @@ def draw(console: Console, found: Sequence[Comparison]) -> None:
         table(console, _NAMES, rows, ("baseline", "candidate", "ratio"))
         if one.differences:
             heading(console, "What differs between the sides")
-            cells = [
-                [d.aspect, d.baseline, d.candidate, d.difference, "blocks" if d.blocks else ""]
-                for d in one.differences
-            ]
-            table(console, ("aspect", "baseline", "candidate", "by", ""), cells)
+            table(console, DIFFERS, difference_rows(one.differences))
 
 
 def grids(found: Comparison) -> list[Grid]:

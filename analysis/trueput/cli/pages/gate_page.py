@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from trueput.units import ns_text
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from trueput.gate.loads import Difference
+
 STYLES = {
     Verdict.PASS: "bold green",
     Verdict.FLAGGED: "bold red",
@@ -23,6 +26,7 @@ STYLES = {
     Verdict.NOT_COMPARABLE: "bold yellow",
     Verdict.INCONCLUSIVE: "bold yellow",
 }
+DIFFERS = ("aspect", "baseline", "candidate", "by", "")
 _OUTCOME_STYLES = {
     Outcome.FLAGGED: "red",
     Outcome.PASS: "green",
@@ -45,22 +49,36 @@ def draw(console: Console, result: GateResult) -> None:
         _draw_candidate(console, candidate, result)
 
 
+def difference_rows(differences: Sequence[Difference]) -> list[list[str]]:
+    """Return the rows of a table of differences; an objective can wrap after each limit."""
+    return [
+        [
+            d.aspect,
+            *(v.replace(",", ", ") if d.aspect == "slo" else v for v in (d.baseline, d.candidate)),
+            d.difference,
+            "blocks" if d.blocks else "",
+        ]
+        for d in differences
+    ]
+
+
 def _draw_candidate(console: Console, candidate: CandidateResult, result: GateResult) -> None:
     sides = f"{len(result.baseline_runs)} baseline and {len(candidate.runs)} candidate runs"
     if len(candidate.runs) == 1:
         sides = sides.removesuffix("s")
-    say(console, f"objective {result.slo or 'none'}; window `{result.window_rule}`; {sides}")
-    say(console, f"because of {candidate.reason}" if candidate.findings else candidate.reason)
+    differ = any(d.aspect == "slo" for d in candidate.comparability)
+    slo = result.slo or ("not the same on both sides" if differ else "none")
+    say(console, f"objective {slo}; window `{result.window_rule}`; {sides}")
+    if candidate.verdict in {Verdict.NOT_COMPARABLE, Verdict.UNUSABLE}:
+        say(console, f"because {candidate.reason}")
+    else:
+        say(console, f"because of {candidate.reason}" if candidate.findings else candidate.reason)
     if candidate.findings:
         heading(console, "Findings", "ratio candidate / baseline, one-sided 95 % bounds")
         _findings(console, candidate)
     if candidate.comparability:
         heading(console, "What differs between the sides")
-        rows = [
-            [d.aspect, d.baseline, d.candidate, d.difference, "blocks" if d.blocks else ""]
-            for d in candidate.comparability
-        ]
-        table(console, ("aspect", "baseline", "candidate", "by", ""), rows)
+        table(console, DIFFERS, difference_rows(candidate.comparability))
 
 
 def _findings(console: Console, candidate: CandidateResult) -> None:
@@ -116,13 +134,20 @@ def _value(value: float | None, unit: str) -> str | None:
     return f"{value:.4g}"
 
 
+def _field(value: object) -> object:
+    """Return a CSV field, numbers with ten digits as in the JSON."""
+    if isinstance(value, Outcome):
+        return value.value
+    return float(f"{value:.10g}") if isinstance(value, float) else value
+
+
 def to_csv(result: GateResult) -> str:
     """Return one line per finding."""
     rows = [
         [
             c.config,
             c.verdict.value,
-            *(str(v) if k == "outcome" else v for k, v in asdict(f).items()),
+            *(_field(v) for v in asdict(f).values()),
         ]
         for c in result.candidates
         for f in c.findings

@@ -84,8 +84,11 @@ def percent(share: float | None) -> str:
 
 
 def rate(value: float | None, unit: str = "/s") -> str:
-    """Return a rate with three significant digits."""
-    return "-" if value is None else f"{value:.3g} {unit}".replace(" /s", "/s")
+    """Return a rate with three significant digits, whole from a thousand on."""
+    if value is None:
+        return "-"
+    shown = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{shown} {unit}".replace(" /s", "/s")
 
 
 def count(value: Any) -> str:

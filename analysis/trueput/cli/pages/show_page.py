@@ -75,10 +75,7 @@ def _outcomes(console: Console, row: dict[str, Any]) -> None:
     if ended:
         text = ", ".join(f"{count(n)} {name.replace('_', ' ')}" for name, n in ended)
         say(console, f"ended: {text}")
-    claimed = row["client_claimed_complete_requests"]
-    if claimed is not None:
-        word = "the same" if claimed == row["complete_requests"] else "NOT the same"
-        say(console, f"the client claims {count(claimed)} complete: {word}")
+    _claim(console, row)
     if row["other_traffic_requests"]:
         say(console, f"other traffic, not counted: {count(row['other_traffic_requests'])}")
     if row["slo_not_applicable_requests"]:
@@ -95,6 +92,17 @@ def _outcomes(console: Console, row: dict[str, Any]) -> None:
     cells += [count(row["wasted_output_tokens"])]
     names = ("goodput", "attainment", "complete", "output tokens", "wasted tokens")
     table(console, names, [cells], right=names)
+
+
+def _claim(console: Console, row: dict[str, Any]) -> None:
+    claimed, complete = row["client_claimed_complete_requests"], row["complete_requests"]
+    if claimed is None:
+        return
+    if complete is None or row["basis"] == "reported":
+        word = "no other record here checks it"
+    else:
+        word = "the same" if claimed == complete else "NOT the same"
+    say(console, f"the client claims {count(claimed)} complete: {word}")
 
 
 def _phases(console: Console, found: Found) -> None:
@@ -166,6 +174,13 @@ def _ledger(console: Console, found: Found) -> None:
     table(console, names, lines, right=("time", "share", *names[4:]))
 
 
+def _amount(value: float | None, unit: str) -> tuple[Any, str]:
+    """Return a value and its unit for people: time as a span, whole tokens without a fraction."""
+    if unit == "ns":
+        return span(value), ""
+    return (int(value) if value is not None and value == int(value) else value), unit
+
+
 def _activity(console: Console, found: Found) -> None:
     rows = found["gpu_activity"]
     batch = found["batching"][0] if found["batching"] else None
@@ -175,7 +190,7 @@ def _activity(console: Console, found: Found) -> None:
             console,
             ("rung", "value", "unit", "rate", "basis"),
             [
-                [r["metric"], r["value"], r["unit"],
+                [r["metric"], *_amount(r["value"], r["unit"]),
                  percent(r["rate"]) if r["unit"] == "ns" else rate(r["rate"]), r["basis"]]
                 for r in rows
             ],

@@ -103,7 +103,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
         if reader.unusable:
             break
     yield from reader.finish(partial=damaged)
-    timed = reader.ops.kernels or reader.calls.calls or reader.calls.ranges or reader.copies
+    timed = reader.ops.first_ns or reader.calls.calls or reader.calls.ranges
     yield Clock(ClockKind.MONOTONIC if timed else ClockKind.NONE, method="boot clock of rocprofv3")
 
 
@@ -114,7 +114,6 @@ class _Reader:
         self.tally = Tally(_CODES)
         self.ops = Operations()
         self.calls = HostCalls()
-        self.copies = 0
         self.unusable = False
         self._kind: str | None = None
         self._names: list[str] = []
@@ -195,7 +194,6 @@ class _Reader:
             name=name,
         )
         self.ops.add(op)
-        self.copies += 1
 
     def _call(self, row: dict[str, str]) -> None:
         domain = row["Domain"]
@@ -220,9 +218,10 @@ class _Reader:
         """Yield what is left, the capture and the problems."""
         yield from self.ops.finish()
         yield from self.calls.finish()
-        if self._kind in ("kernel", "copy") or self.calls.calls:
-            yield capture("rocprofv3", self.ops, self.calls, partial=partial or self._cut)
-        if self._kind in ("kernel", "copy") and self._process is None:
+        operations = self._take is not None and self._kind in ("kernel", "copy")
+        if operations or self.calls.calls:
+            yield capture("rocprofv3", [(self.ops, self.calls)], partial=partial or self._cut)
+        if operations and self._process is None:
             self.tally.add("ROCCSV007")
         if dropped := self.ops.dropped + self.calls.dropped:
             self.tally.add("ROCCSV005", count=dropped)

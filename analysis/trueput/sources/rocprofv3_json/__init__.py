@@ -90,17 +90,22 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
             yield from items
     except BrokenError as error:
         tally.add("ROCJSON001", text=str(error))
-        if tools:
-            tools[-1].partial = True
     for tool in tools:
         yield from tool.finish()
+    if tools:
+        yield capture(
+            "rocprofv3",
+            [(tool.ops, tool.calls) for tool in tools],
+            partial=tally.count("ROCJSON001") > 0,
+            windows=[(tool.meta.init_time, tool.meta.fini_time) for tool in tools],
+        )
     yield from tally.problems()
-    timed = any(t.ops.first_ns or t.calls.calls or t.calls.ranges or t.copies for t in tools)
+    timed = any(t.ops.first_ns or t.calls.calls or t.calls.ranges for t in tools)
     yield Clock(ClockKind.MONOTONIC if timed else ClockKind.NONE, method="boot clock of rocprofv3")
 
 
 def _tools(walk: Walk, tally: Tally) -> Iterator[tuple[_Tool, Iterator[Item]]]:
-    for key in walk.keys():
+    for key in walk.members():
         if key != _ROOT:
             walk.skip()
             continue
@@ -121,8 +126,6 @@ class _Tool:
         self.tally = tally
         self.ops = Operations()
         self.calls = HostCalls()
-        self.copies = 0
-        self.partial = False
         self.meta = Metadata()
         self.strings = Strings()
         self.messages: dict[int, str] = {}
@@ -137,7 +140,7 @@ class _Tool:
 
     def read(self) -> Iterator[Item]:
         """Yield the rows of this process."""
-        for key in self.walk.keys():
+        for key in self.walk.members():
             if key == "metadata":
                 self.meta = self._section(Metadata) or self.meta
             elif key == "agents":
@@ -155,7 +158,7 @@ class _Tool:
     def _section(self, kind: type[Any]) -> Any:
         try:
             return msgspec.json.decode(self.walk.value(), type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.tally.add("ROCJSON006")
             return None
 
@@ -177,7 +180,7 @@ class _Tool:
         if self.walk.peek() != b"{":
             self.walk.skip()
             return
-        for key in self.walk.keys():
+        for key in self.walk.members():
             if key not in takers:
                 self.walk.skip()
                 continue
@@ -236,7 +239,6 @@ class _Tool:
         to_host = record.dst_agent_id.handle not in self.devices
         agent = record.src_agent_id if to_host else record.dst_agent_id
         device, key = self._device(agent.handle)
-        self.copies += 1
         self.ops.add(
             Op(
                 kind="memcpy",
@@ -274,13 +276,11 @@ class _Tool:
         self.calls.range(self._launch(record, text), domain or None, by_id=by_id)
 
     def finish(self) -> Iterator[Item]:
-        """Yield what is left, the devices and the capture, and count what was odd."""
+        """Yield what is left and the devices, and count what was odd."""
         self._know_agents()
         yield from self.ops.finish()
         yield from self.calls.finish()
         yield from device_batch(list(self.devices.values()))
-        window = (self.meta.init_time, self.meta.fini_time)
-        yield capture("rocprofv3", self.ops, self.calls, partial=self.partial, window=window)
         if dropped := self.ops.dropped + self.calls.dropped:
             self.tally.add("ROCJSON003", count=dropped)
         if self.ops.clipped:

@@ -69,7 +69,7 @@ class Walk:
             raise BrokenError(f"expected `{byte.decode()}`, found {what}")
         self._at += 1
 
-    def keys(self) -> Iterator[str]:
+    def members(self) -> Iterator[str]:
         """Yield the keys of the object at hand; the caller steps over each value."""
         self.take(b"{")
         while self.peek() != b"}":
@@ -173,7 +173,7 @@ class Walk:
             return None
         try:
             records = decoder.decode(b"[" + self._text[self._at : end] + b"]")
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         self._at = end
         return records
@@ -206,7 +206,7 @@ class Walk:
         before = self.value()
         try:
             return [decoder.decode(before)], 0
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return [], 1
 
 

@@ -219,9 +219,11 @@ def _prefix_end(text: Text, base: Places, end: Places) -> tuple[Places, Words, W
     index = np.flatnonzero(good)
     where = place[index] + 15
     where += text.bytes[where] == ord("[")
-    close = text.find(where, b"] \n", WHERE_BYTES)
-    ends_well = (close >= 0) & text.has(close, b"] ")
-    ends_well &= text.bytes[close - 1] - np.uint8(ord("0")) <= 9
+    colon = text.find(where, b":] \n", WHERE_BYTES)
+    _, digits = text.number(colon + 1)
+    close = colon + 1 + digits
+    ends_well = (colon > where) & (digits > 0) & (digits < 8)
+    ends_well &= (text.bytes[colon] == ord(":")) & text.has(close, b"] ")
     at = np.full(len(base), -1, np.int64)
     at[index] = np.where(ends_well, close + 2, -1)
     return at, days, clock

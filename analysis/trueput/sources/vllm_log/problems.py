@@ -45,8 +45,11 @@ class Problems:
     _count: dict[str, int] = field(default_factory=dict)
 
     def add(self, code: str, line: int | None, *, text: str = "", count: int = 1) -> None:
-        """Count a problem; `text` is the first one's, by default the meaning of the code."""
-        self._first.setdefault(code, (line, text or CODES[code]))
+        """Count a problem; the text of the one with the lowest line is kept, by default the
+        meaning of the code."""
+        first = self._first.get(code)
+        if first is None or (line is not None and first[0] is not None and line < first[0]):
+            self._first[code] = (line, text or CODES[code])
         self._count[code] = self._count.get(code, 0) + count
 
     def items(self) -> Iterator[Problem]:

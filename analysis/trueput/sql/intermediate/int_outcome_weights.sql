@@ -1,6 +1,7 @@
--- One row per run, kind of work and outcome: the tokens by which that work is shared out.
--- Iteration lines carry no request ids, so a step's work is shared by what requests of each outcome
--- had computed over the run: uncached prompt tokens, decoded tokens, recomputed tokens.
+-- One row per run, kind of work and outcome: the weights by which that work's time is shared out.
+-- Where the replay tells which requests an iteration served, the weight is the iteration time that
+-- went to them (int_step_shares), in ns. Elsewhere it is what requests of each outcome had computed
+-- over the run: uncached prompt tokens, decoded tokens, recomputed tokens.
 WITH tokens AS (
   SELECT
     o.run_id,
@@ -12,13 +13,30 @@ WITH tokens AS (
   LEFT JOIN raw.request_recompute AS v ON v.run_id = o.run_id AND v.request_id = o.request_id
   WHERE o.engine_status IS NOT NULL OR o.output_tokens > 0
   GROUP BY o.run_id, coalesce(o.outcome, 'unknown')
+), by_tokens AS (
+  SELECT run_id, 'prefill' AS work, outcome, prefill AS weight FROM tokens
+  UNION ALL
+  SELECT run_id, 'decode', outcome, decode FROM tokens
+  UNION ALL
+  -- where no victim is known, recompute is shared like decoding
+  SELECT t.run_id, 'recompute', t.outcome,
+    CASE WHEN s.known > 0 THEN t.recompute ELSE t.decode END
+  FROM tokens AS t
+  JOIN (SELECT run_id, sum(recompute) AS known FROM tokens GROUP BY run_id) AS s ON s.run_id = t.run_id
+), by_steps AS (
+  SELECT
+    k.run_id, k.work, k.outcome,
+    CAST(sum(k.share * CASE k.work WHEN 'prefill' THEN t.prefill_ns WHEN 'decode' THEN t.decode_ns
+      ELSE t.recompute_ns END) AS BIGINT) AS weight
+  FROM int_step_shares AS k
+  JOIN int_steps AS t
+    ON t.run_id = k.run_id AND t.engine = k.engine AND t.incarnation = k.incarnation
+    AND t.step_ix = k.step_ix
+  GROUP BY k.run_id, k.work, k.outcome
 )
-SELECT run_id, 'prefill' AS work, outcome, prefill AS weight FROM tokens
+SELECT run_id, work, outcome, weight FROM by_steps
 UNION ALL
-SELECT run_id, 'decode', outcome, decode FROM tokens
-UNION ALL
--- where no victim is known, recompute is shared like decoding
-SELECT t.run_id, 'recompute', t.outcome,
-  CASE WHEN s.known > 0 THEN t.recompute ELSE t.decode END
-FROM tokens AS t
-JOIN (SELECT run_id, sum(recompute) AS known FROM tokens GROUP BY run_id) AS s ON s.run_id = t.run_id
+SELECT b.run_id, b.work, b.outcome, b.weight
+FROM by_tokens AS b
+ANTI JOIN (SELECT DISTINCT run_id, work FROM by_steps WHERE weight > 0) AS s
+  ON s.run_id = b.run_id AND s.work = b.work

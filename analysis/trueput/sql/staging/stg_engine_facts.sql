@@ -1,24 +1,14 @@
--- One row per thing the engine said of a request: a log event, or a span (event = 'span').
--- Why: one grouping over both gives one engine row per request, whatever the engine wrote.
+-- One row per thing that a log said of a request, by the id a client can know.
+-- `said` is the kind of thing as one bit, so that one aggregate tells all kinds that were seen:
+-- 1 received, 2 added, queued or scheduled, 4 aborted, 8 failed, 16 finished, 32 preempted.
 SELECT
   run_id,
-  -- an internal id is the external one, a dash and eight hex digits; children of n > 1 are folded
-  coalesce(
-    regexp_replace(request_id, '^\d+_((?:chat)?cmpl-)', '\1'),
-    regexp_replace(regexp_replace(engine_request_id, '-[0-9a-f]{8}$', ''), '^\d+_((?:chat)?cmpl-)', '\1')
-  ) AS request_id,
-  engine_request_id, event, at_ns, NULL::BIGINT AS ended_at_ns,
-  max_tokens AS asked_output_tokens, prompt_tokens, NULL::BIGINT AS cached_prompt_tokens,
-  NULL::BIGINT AS output_tokens, NULL::BIGINT AS queue_ns, NULL::BIGINT AS prefill_ns,
-  NULL::BIGINT AS decode_ns, NULL::BIGINT AS ttft_ns, NULL::BIGINT AS e2e_ns,
-  NULL::BIGINT AS kv_transfer_ns, NULL::BIGINT AS preemptions, NULL::VARCHAR AS replica,
-  detail AS finish_reason, NULL::VARCHAR AS status
+  -- an internal id is the external one, a dash and eight hex digits
+  CASE WHEN request_id IS NOT NULL THEN external_id(request_id)
+    ELSE external_id(regexp_replace(engine_request_id, '-[0-9a-f]{8}$', '')) END AS request_id,
+  engine_request_id, event, at_ns, max_tokens, prompt_tokens, detail,
+  CASE event WHEN 'received' THEN 1 WHEN 'added' THEN 2 WHEN 'queued' THEN 2 WHEN 'scheduled' THEN 2
+    WHEN 'aborted' THEN 4 WHEN 'failed' THEN 8 WHEN 'finished' THEN 16 WHEN 'preempted' THEN 32
+    ELSE 0 END::UTINYINT AS said
 FROM raw.request_events
-WHERE event <> 'responded' AND coalesce(request_id, engine_request_id) IS NOT NULL
-UNION ALL
-SELECT
-  run_id, request_id, engine_request_id, 'span' AS event, arrived_at_ns AS at_ns, ended_at_ns,
-  asked_output_tokens, prompt_tokens, cached_prompt_tokens, output_tokens, queue_ns, prefill_ns,
-  decode_ns, ttft_ns, e2e_ns, kv_transfer_ns, preemptions, replica, finish_reason, status
-FROM stg_records
-WHERE vantage = 'engine' AND request_id IS NOT NULL
+WHERE event <> 'responded' AND (request_id IS NOT NULL OR engine_request_id IS NOT NULL)

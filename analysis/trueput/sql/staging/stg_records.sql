@@ -4,7 +4,7 @@ SELECT
   r.run_id, r.source_id, r.row_ix, r.vantage,
   coalesce(l.session, s.session, r.session) AS session,
   -- n > 1 gives children `0_chatcmpl-x`: they are one request to the client
-  coalesce(l.request_id, regexp_replace(r.request_id, '^\d+_((?:chat)?cmpl-)', '\1')) AS request_id,
+  coalesce(l.request_id, external_id(r.request_id)) AS request_id,
   r.engine_request_id, r.correlation_id, r.replica, r.traffic,
   r.scheduled_at_ns, r.sent_at_ns, r.arrived_at_ns, r.first_token_at_ns, r.last_token_at_ns,
   r.ended_at_ns, r.prompt_tokens, r.cached_prompt_tokens, r.output_tokens, r.asked_output_tokens,

@@ -1,0 +1,263 @@
+"""One trace from its first byte to its last: segments, repairs, and what the file adds up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from trueput.clock import ClockKind
+from trueput.scan import Damage, JsonTexts, byte_chunks
+from trueput.source_api import Batch, Clock, Fact, Item, ReadOptions
+from trueput.sources.kineto_json.framing import Framer, Segment
+from trueput.sources.kineto_json.metadata import Device, Metadata
+from trueput.sources.kineto_json.names import file_rank, process_key
+from trueput.sources.kineto_json.problems import Problems
+from trueput.sources.kineto_json.repair import Mended, mend, whole_events
+from trueput.sources.kineto_json.rows import STRUCTURE, WANTED, Rows
+
+SEGMENT_BYTES = 4 << 20
+_LOST_EVENTS = ("KINETO004", "KINETO007", "KINETO008", "KINETO009")
+
+
+class Reader:
+    """Reads one file. `size` is how much is looked at at once; the rows do not depend on it."""
+
+    def __init__(self, path: Path, options: ReadOptions, size: int) -> None:
+        self._path = path
+        self._where = options.relative_path or path.name
+        self._siblings = options.siblings
+        self._problems = Problems()
+        self._metadata = Metadata()
+        self._framer = Framer(WANTED, size)
+        self._size = size
+        self._columns = JsonTexts(STRUCTURE)
+        self._rows: Rows | None = None
+        self._partial = False
+
+    def items(self) -> Iterator[Item]:
+        """Yield everything that the file says."""
+        try:
+            for segment in self._framer.segments(self._chunks()):
+                yield from self._segment(segment)
+            if not self._framer.begun:
+                self._problems.add("KINETO001")
+                yield from self._problems.items(self._path)
+                yield Clock(ClockKind.NONE, method="no events")
+                return
+            yield from self._last()
+            yield from self._summary()
+        finally:
+            self._columns.close()
+
+    def _chunks(self) -> Iterator[bytes]:
+        for chunk in byte_chunks(self._path, self._size):
+            if isinstance(chunk, Damage):
+                self._problems.add("KINETO002", detail=chunk.text)
+                self._partial = True
+            else:
+                yield chunk
+
+    @property
+    def _ready(self) -> Rows:
+        """The builder of rows, made when the text before the events is known."""
+        if self._rows is None:
+            self._metadata.take(self._framer.head)
+            told = self._metadata.rank
+            key = process_key(self._where, self._siblings, told)
+            self._rows = Rows(key, self._metadata.base_ns, self._problems)
+        return self._rows
+
+    def _segment(self, segment: Segment) -> Iterator[Item]:
+        events = None
+        if _is_utf8(segment.data):
+            events = self._columns.read(_views(segment))
+        if events is None:
+            events = self._columns.read(pa.array(self._mended(segment), pa.string()))
+        if events is not None:
+            yield from self._ready.batches(events)
+
+    def _mended(self, segment: Segment) -> list[str]:
+        """Return the texts of a segment one by one, those that are no JSON as far as can be."""
+        texts = []
+        for start, length in zip(segment.starts.tolist(), segment.lengths.tolist(), strict=True):
+            raw = segment.data[start : start + length]
+            text = raw.decode("utf-8", "replace")
+            if "\ufffd" in text and not _is_utf8(raw):
+                self._problems.add("KINETO006", place=segment.place + start)
+            texts.append(text)
+        good = self._columns.valid(pa.array(texts, pa.string()))
+        result: list[str] = []
+        for at, (text, fine) in enumerate(zip(texts, good, strict=True)):
+            if fine:
+                result.append(text)
+                continue
+            mended = mend(text, WANTED)
+            start = int(segment.starts[at])
+            if mended.end is not None and b'"ph"' not in segment.data[start + len(text) :]:
+                shift = len(text[: mended.end].encode("utf-8", "replace"))
+                self._framer.end_at(segment, start + shift)
+            self._note(mended, segment.place + start)
+            result += mended.events
+            if self._framer.ended:
+                break
+        return result
+
+    def _note(self, mended: Mended, place: int) -> None:
+        self._problems.add("KINETO005", mended.recovered, place)
+        self._problems.add("KINETO004", mended.lost, place)
+
+    def _last(self) -> Iterator[Item]:
+        """Read the last events and what stands behind the list; tell whether it is cut."""
+        framer, rest = self._framer, self._framer.rest
+        text = rest.decode("utf-8", "replace")
+        if "\ufffd" in text and not _is_utf8(rest):
+            self._problems.add("KINETO006", place=framer.rest_place)
+        found = whole_events(text)
+        end = found.end
+        if found.broken is not None:
+            end = _list_end(text, found.broken)
+            if end is not None:
+                mended = mend(text[found.broken : end], WANTED)
+                found.events += mended.events
+                found.recovered += mended.recovered
+                found.lost += mended.lost
+        self._note(found, framer.rest_place)
+        self._problems.add("KINETO004", framer.given_up, framer.given_up_place)
+        if end is None:
+            self._partial = True
+            self._problems.add("KINETO003", place=framer.rest_place)
+        events = self._columns.read(pa.array(found.events, pa.string()))
+        if events is not None:
+            yield from self._ready.batches(events)
+        self._ready.key  # noqa: B018  the head is read even where no event is
+        if end is not None:
+            self._metadata.take(text[end:].encode("utf-8", "replace"))
+
+    def _summary(self) -> Iterator[Item]:
+        rows, metadata = self._ready, self._metadata
+        devices = list(self._devices())
+        if devices:
+            yield Batch("gpu_devices", devices)
+        yield Batch("gpu_captures", [self._capture()])
+        yield from self._facts({d["name"] for d in devices if d["name"]})
+        self._judge()
+        yield self._clock(rows, metadata)
+        yield from self._problems.items(self._path)
+
+    def _clock(self, rows: Rows, metadata: Metadata) -> Clock:
+        if rows.absolute is None:
+            return Clock(ClockKind.NONE, method="no times")
+        if rows.absolute:
+            if metadata.base_ns is not None:
+                self._problems.add("KINETO017")
+            return Clock(ClockKind.UTC, method="epoch times")
+        if rows.base_ns is not None:
+            return Clock(ClockKind.UTC, method="baseTimeNanoseconds")
+        if metadata.base_ns is not None:
+            return Clock(ClockKind.RELATIVE, metadata.base_ns, None, "baseTimeNanoseconds")
+        self._problems.add("KINETO016")
+        return Clock(ClockKind.RELATIVE, method="no base")
+
+    def _devices(self) -> Iterator[dict[str, Any]]:
+        rows, known = self._ready, {d.device: d for d in self._metadata.devices}
+        alike = {(d.name, d.memory_bytes) for d in known.values()}
+        for number in sorted(rows.totals.devices):
+            device = known.get(number)
+            if device is None and len(alike) == 1:  # ROCm numbers agents, not devices
+                device = Device(number, *next(iter(alike)))
+            yield {
+                "device_key": f"{rows.key}:{number}",
+                "device": number,
+                "process_key": rows.key,
+                "rank": self._rank(),
+                "name": device.name if device else None,
+                "uuid": None,
+                "memory_bytes": device.memory_bytes if device else None,
+            }
+
+    def _rank(self) -> int | None:
+        named = file_rank(self._where)
+        return named if named is not None else self._metadata.rank
+
+    def _capture(self) -> dict[str, Any]:
+        totals, metadata = self._ready.totals, self._metadata
+        from_graphs = totals.graph_nodes or totals.graph_kernels or totals.graphs & totals.shared
+        partial = self._partial or self._problems.count("KINETO004")
+        return {
+            "profiler": "kineto",
+            "schema_version": metadata.schema_version,
+            "status": "partial" if partial else "whole",
+            "graph_mode": "node" if from_graphs else None,
+            "graph_launches": totals.graph_launches if totals.launches else None,
+            "kernel_rows": totals.kernels,
+            "graph_span_rows": 0,
+            "dropped_rows": self._problems.count(*_LOST_EVENTS) + (metadata.lost_records or 0),
+            "overhead_ns": totals.overhead_ns,
+            "started_at_ns": totals.first_ns,
+            "ended_at_ns": totals.last_ns,
+        }
+
+    def _facts(self, names: set[str]) -> Iterator[Item]:
+        yield Fact("profiled", value=True)
+        if names:
+            yield Fact("hardware", ", ".join(sorted(names)))
+        if self._metadata.engine_version:
+            yield Fact("engine", "vllm")
+            yield Fact("engine_version", self._metadata.engine_version)
+
+    def _judge(self) -> None:
+        """Say what the sums tell: blind captures, lost records, one operation that is too long."""
+        totals, metadata, add = self._ready.totals, self._metadata, self._problems.add
+        if not totals.operations:
+            add("KINETO012" if totals.launches else "KINETO011")
+        elif totals.graph_launches and not (
+            totals.graph_nodes or totals.graph_kernels or totals.graphs & totals.shared
+        ):
+            add("KINETO013", totals.graph_launches)
+        span = totals.ops_last_ns - totals.ops_first_ns
+        if totals.operations >= 20 and totals.longest_ns * 2 > span:
+            add("KINETO014", detail=f"{totals.longest_ns} ns of {span} ns")
+        lost = (metadata.lost_records or 0) + metadata.stopped_early
+        early = "the profiler stopped early" if metadata.stopped_early else ""
+        add("KINETO015", lost, detail=early)
+        if metadata.unreadable:
+            add("KINETO018", len(metadata.unreadable), detail=", ".join(metadata.unreadable))
+        if totals.capture_ranges:
+            add("KINETO019")
+
+
+def _views(segment: Segment) -> Any:
+    """Return the events as an Arrow array that points into the segment, without copying them."""
+    data, starts = segment.data, segment.starts
+    octets = np.frombuffer(data, np.uint8)
+    views = np.zeros((len(starts), 16), np.uint8)
+    views[:, 0:4] = segment.lengths.astype("<i4").view(np.uint8).reshape(-1, 4)
+    views[:, 4:8] = octets[starts[:, None] + np.arange(4)]
+    views[:, 12:16] = starts.astype("<i4").view(np.uint8).reshape(-1, 4)
+    buffers = [None, pa.py_buffer(views), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.string_view(), len(starts), buffers)
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _list_end(text: str, start: int) -> int | None:
+    """Return where the list of events ends behind a broken event, None where it does not."""
+    import re
+
+    found = None
+    for match in re.finditer(r"\}\s*,?\s*(\])\s*(?=,\s*\"|\}?\s*\Z)", text[start:]):
+        found = start + match.start(1)
+        break
+    return found

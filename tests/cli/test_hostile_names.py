@@ -1,0 +1,138 @@
+"""Whatever a run, a model or a log line is called: nothing of it drives a terminal, ends a cell,
+starts a tag or runs in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from cli.program import CHECKOUT, Done, Program
+
+NAME = "=1+cmd|'/C x'!A|\x1b[31mred\x9b2J[red]x[/red] </script><b>`a`\n\u202e[y](http://z)"
+OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
+LISTS = ("input_lens", "output_lens", "ttfts", "itls", "start_times", "errors", "latencies",
+         "generated_texts", "queue_times")  # fmt: skip
+
+
+def made(folder: Path, scale: float) -> Path:
+    """Write a run of twelve requests whose model has the hostile name."""
+    folder.mkdir()
+    source = CHECKOUT / "sample_data" / "regress_baseline" / "bench.json.gz"
+    bench = json.loads(gzip.decompress(source.read_bytes()))
+    bench = {k: v[:12] if k in LISTS and isinstance(v, list) else v for k, v in bench.items()}
+    bench |= {"model_id": NAME, "num_prompts": 12, "completed": 12, "failed": 0}
+    bench["latencies"] = [x * scale for x in bench["latencies"]]
+    (folder / "bench.json").write_text(json.dumps(bench))
+    labels = json.dumps({"x": NAME})
+    (folder / "run.toml").write_text(f"odd_key = {json.dumps('x')}\n# {labels!r}\n")
+    log = f"INFO 11-29 13:25:54 [core.py:1] {NAME}\nERROR 11-29 13:25:54 [core.py:1] {NAME}\n"
+    (folder / "server.log").write_text(log * 3)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """A store of two runs with hostile names."""
+    root = tmp_path_factory.mktemp("hostile")
+    program = Program(root / "store", 120)
+    for name, scale in ((NAME, 1.0), (f"{NAME}2", 1.3)):
+        done = program("ingest", str(made(root / f"run{scale}", scale)), "--run", name)
+        assert done.code == 0
+        harmless(done)
+    return program
+
+
+def harmless(done: Done) -> None:
+    """Nothing that a terminal obeys, on either stream."""
+    assert done.code in {0, 1, 2, 3}
+    for text in (done.stdout, done.stderr):
+        assert not OBEYED.search(text), OBEYED.findall(text)
+
+
+COMMANDS = (
+    ("runs",),
+    ("show", NAME),
+    ("show", NAME, "--slo", "ttft=5s,tpot=20ms"),
+    ("doctor", NAME),
+    ("gate", NAME, f"{NAME}2", "--slo", "ttft=5s,tpot=20ms"),
+    ("compare", NAME, f"{NAME}2"),
+    ("noise", NAME, f"{NAME}2"),
+    ("sql", "SELECT run_id, model FROM runs"),
+    ("sql", "FROM problems"),
+    ("show", f"{NAME}3"),
+    ("explain", NAME),
+    ("tables", NAME),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
+def test_tables(hostile: Program, command: tuple[str, ...]) -> None:
+    harmless(hostile(*command))
+
+
+def test_markup_is_shown_as_it_is(hostile: Program) -> None:
+    page = hostile("sql", "SELECT model FROM runs LIMIT 1").stdout
+    assert "[red]x[/red]" in "".join(page.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS[:9], ids=lambda c: c[0])
+def test_markdown(hostile: Program, command: tuple[str, ...]) -> None:
+    done = hostile(*command, "--format", "markdown")
+    harmless(done)
+    assert not re.search(r"<[a-z/!?]", done.stdout), "a tag"
+    assert "](http" not in done.stdout, "a link"
+    width = 0
+    for line in done.stdout.splitlines():
+        if line.startswith("|"):
+            width = width or line.count("|")
+            assert line.count("|") == width, "a cell that ends early"
+        else:
+            width = 0
+
+
+@pytest.mark.parametrize("command", COMMANDS[:9], ids=lambda c: c[0])
+def test_csv(hostile: Program, command: tuple[str, ...]) -> None:
+    done = hostile(*command, "--format", "csv")
+    harmless(done)
+    lines = list(csv.reader(io.StringIO(done.stdout)))
+    assert len(lines) == len(done.stdout.splitlines()), "a row is a line"
+    assert len({len(line) for line in lines}) == 1
+    for text in (text for line in lines for text in line):
+        is_number = re.fullmatch(r"-?[0-9.e+-]+|-inf", text)
+        assert is_number or not text.startswith(("=", "+", "-", "@")), "a formula"
+
+
+@pytest.mark.parametrize("command", COMMANDS[:9], ids=lambda c: c[0])
+def test_json_keeps_the_name_and_escapes_it(hostile: Program, command: tuple[str, ...]) -> None:
+    done = hostile(*command, "--format", "json")
+    harmless(done)
+    json.loads(done.stdout)
+
+
+def test_json_gives_the_name_back(hostile: Program) -> None:
+    found = json.loads(hostile("sql", "FROM runs", "--format", "json").stdout)
+    assert {r["run_id"] for r in found} == {NAME, f"{NAME}2"}
+    assert {r["model"] for r in found} == {NAME}
+
+
+def test_on_a_terminal(hostile: Program) -> None:
+    for command in COMMANDS[:6]:
+        shown = hostile(*command, terminal=True, environment={"NO_COLOR": "1"})
+        assert "\x1b[31m" not in shown.stdout
+        assert "\x9b" not in shown.stdout
+
+
+def test_the_store_stays_where_it_is(tmp_path: Path) -> None:
+    program = Program(tmp_path / "inside" / "store")
+    for name in ("../../escaped", "/tmp/escaped", "..", "007", "20261129", "a\x00b"):
+        done = program("ingest", "sample_data/control_baseline", "--run", name)
+        assert done.code in {0, 2}
+    assert {p.name for p in tmp_path.iterdir()} == {"inside"}
+    assert {p.name for p in (tmp_path / "inside").iterdir()} == {"store"}
+    names = json.loads(program("runs", "--format", "json").stdout)
+    assert {"007", "20261129"} <= {r["run_id"] for r in names}
