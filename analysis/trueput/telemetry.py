@@ -174,7 +174,8 @@ def parse_value(text: str, unit: str = "") -> float | None:
     if found is None:
         raise BadValueError(text[:40])
     factor, divisor = scale(found[2].replace("°", "") or unit)
-    return finite(float(found[1]) * factor / divisor)
+    number = finite(float(found[1]))
+    return None if number is None else finite(number * factor / divisor)
 
 
 def scale(unit: str) -> tuple[float, float]:

@@ -28,8 +28,9 @@ OPERATIONS = {
 LAUNCHES = ("cuda_runtime", "cuda_driver", "runtime", "xpu_runtime")
 RANGES = ("user_annotation",)
 SPANS = ("overhead", "trace")
-_OPERATION_WORDS, _LAUNCH_WORDS = pa.array(tuple(OPERATIONS)), pa.array(LAUNCHES)
-_RANGE_WORDS, _SPAN_WORDS = pa.array(RANGES), pa.array(SPANS)
+_OPERATION_WORDS = pa.array(tuple(OPERATIONS), pa.string())
+_LAUNCH_WORDS, _RANGE_WORDS = pa.array(LAUNCHES, pa.string()), pa.array(RANGES, pa.string())
+_SPAN_WORDS = pa.array(SPANS, pa.string())
 _TIMED_COLUMNS = ["name", "cat", "tid", "ts", "dur"]
 _LAUNCH_COLUMNS = [*_TIMED_COLUMNS, "correlation"]
 WANTED = frozenset((*OPERATIONS, *LAUNCHES, *RANGES, *SPANS))
@@ -42,6 +43,15 @@ STRUCTURE = (
     f'"graph node id":"BIGINT"}}}}'
 )
 MAX_INSTANT = 1 << 62
+
+# Constants with their types: pyarrow looks for a library of dates whenever it must infer one.
+_NUMBER = {n: pa.scalar(n, pa.int64()) for n in (None, 0, 1, MAX_INSTANT)}
+_NO_TEXT = pa.scalar(None, pa.string())
+_COMPLETE, _KERNEL, _OVERHEAD, _ZERO_DURATION, _UNKNOWN, _PUSH_POP = (
+    pa.scalar(word, pa.string())
+    for word in ("X", "kernel", "overhead", "zero_duration", "?", "push_pop")
+)
+_FALSE = pa.scalar(False, pa.bool_())  # noqa: FBT003
 ABSOLUTE_FROM_NS = 100_000_000_000_000_000
 """Times above this count from the epoch: 3 years in, and no capture is as long."""
 _MAX_KNOWN = 50_000
@@ -77,6 +87,7 @@ class Rows:
 
     def __init__(self, key: str, base_ns: int | None, problems: Problems) -> None:
         self.key = key
+        self._key = pa.scalar(key, pa.string())
         self.base_ns = base_ns
         self.problems = problems
         self.totals = Totals()
@@ -87,13 +98,12 @@ class Rows:
     def batches(self, texts: pa.Table) -> Iterator[Batch]:
         """Yield the rows of a segment's events, given with the fields of `STRUCTURE`."""
         args = texts["args"].combine_chunks()
-        phase = pc.equal(texts["ph"], "X")
+        phase = pc.equal(texts["ph"], _COMPLETE)
         category = self._map(texts["cat"], str.lower, pa.string())
-        nothing = pa.scalar(None, pa.string())
         size = pc.coalesce(pc.struct_field(args, "bytes"), pc.struct_field(args, "size"))
         events = pa.table({
             "name": texts["name"],
-            "cat": pc.if_else(phase, category, nothing),
+            "cat": pc.if_else(phase, category, _NO_TEXT),
             "pid": texts["pid"],
             "tid": texts["tid"],
             "ts": _thousandths(texts["ts"]),
@@ -122,13 +132,13 @@ class Rows:
 
     def _timed(self, events: pa.Table) -> pa.Table:
         """Drop events without a usable time; ts and dur become start and end on the file's clock."""
-        start, length = events["ts"], events["dur"]
+        start, length, limit = events["ts"], events["dur"], _NUMBER[MAX_INSTANT]
         usable = _true(pc.and_(
-            pc.and_(pc.less(pc.abs(start), MAX_INSTANT), pc.less(pc.abs(length), MAX_INSTANT)),
-            pc.less(pc.abs(pc.add(start, length)), MAX_INSTANT),
+            pc.and_(pc.less(pc.abs(start), limit), pc.less(pc.abs(length), limit)),
+            pc.less(pc.abs(pc.add(start, length)), limit),
         ))  # fmt: skip
-        zero = _true(pc.and_(pc.equal(start, 0), pc.equal(length, 0)))
-        negative = _true(pc.less(length, 0))
+        zero = _true(pc.and_(pc.equal(start, _NUMBER[0]), pc.equal(length, _NUMBER[0])))
+        negative = _true(pc.less(length, _NUMBER[0]))
         good = pc.and_not(pc.and_not(usable, zero), negative)
         self.problems.add("KINETO007", events.num_rows - (pc.sum(usable).as_py() or 0))
         self.problems.add("KINETO008", pc.sum(zero).as_py() or 0)
@@ -152,30 +162,29 @@ class Rows:
         if not events.num_rows:
             return None
         kind = self._map(events["cat"], OPERATIONS.__getitem__, pa.string())
-        is_kernel = pc.equal(kind, "kernel")
+        is_kernel = pc.equal(kind, _KERNEL)
         device = _natural(_or_number(events["device"], events["pid"]))
         correlation = _natural(events["correlation"], 1)
         self._count(events, is_kernel, device, correlation)
-        zero = pc.equal(events["dur"], 0)
+        zero = pc.equal(events["dur"], _NUMBER[0])
         self.problems.add("KINETO010", pc.sum(zero).as_py() or 0)
         self.problems.add("KINETO020", device.null_count)
-        nothing = pa.scalar(None, pa.string())
         return pa.table({
             "kind": kind,
             "class": pc.if_else(is_kernel, self._map(events["name"], kernel_class, pa.string()),
-                                nothing),
+                                _NO_TEXT),
             "start_at_ns": events["start"],
             "end_at_ns": events["end"],
             "device": device,
-            "device_key": _keyed(self.key, pc.fill_null(pc.cast(device, pa.string()), "?")),
-            "process_key": pa.repeat(self.key, events.num_rows),
+            "device_key": _keyed(self.key, pc.fill_null(pc.cast(device, pa.string()), _UNKNOWN)),
+            "process_key": pa.repeat(self._key, events.num_rows),
             "context_id": _natural(events["context"]),
             "stream": _natural(_or_number(events["stream"], events["tid"])),
             "correlation_id": correlation,
             "graph_node_id": _natural(events["graph_node_id"], 1),
             "name": events["name"],
-            "bytes": pc.if_else(is_kernel, pa.scalar(None, pa.int64()), _natural(events["bytes"])),
-            "quality": pc.if_else(zero, "zero_duration", nothing),
+            "bytes": pc.if_else(is_kernel, _NUMBER[None], _natural(events["bytes"])),
+            "quality": pc.if_else(zero, _ZERO_DURATION, _NO_TEXT),
         })  # fmt: skip
 
     def _count(self, events: pa.Table, is_kernel: Any, device: Any, correlation: Any) -> None:
@@ -187,10 +196,10 @@ class Rows:
         totals.longest_ns = max(totals.longest_ns, pc.max(events["dur"]).as_py())
         if len(totals.devices) < _MAX_KNOWN:
             totals.devices.update(pc.drop_null(pc.unique(device)).to_pylist())
-        nodes = pc.sum(pc.greater(events["graph_node_id"], 0)).as_py()
+        nodes = pc.sum(pc.greater(events["graph_node_id"], _NUMBER[0])).as_py()
         totals.graph_nodes = totals.graph_nodes or bool(nodes)
         counts = pc.value_counts(pc.drop_null(correlation.filter(is_kernel)))
-        many = counts.field(0).filter(pc.greater(counts.field(1), 1))
+        many = counts.field(0).filter(pc.greater(counts.field(1), _NUMBER[1]))
         if len(totals.shared) < _MAX_GRAPHS:
             totals.shared.update(many.to_pylist())
         if totals.graphs and not totals.graph_kernels:
@@ -199,7 +208,7 @@ class Rows:
 
     def _launches(self, events: pa.Table) -> pa.Table | None:
         events = events.append_column("api", self._map(events["name"], launch_name, pa.string()))
-        joined = _true(pc.greater_equal(events["correlation"], 1))
+        joined = _true(pc.greater_equal(events["correlation"], _NUMBER[1]))
         events = events.filter(pc.and_(pc.is_valid(events["api"]), joined))
         events = self._timed(events) if events.num_rows else events
         if not events.num_rows:
@@ -210,7 +219,7 @@ class Rows:
         if len(self.totals.graphs) < _MAX_GRAPHS:
             self.totals.graphs.update(events["correlation"].filter(graph).to_pylist())
         return pa.table({
-            "process_key": pa.repeat(self.key, events.num_rows),
+            "process_key": pa.repeat(self._key, events.num_rows),
             "thread_key": _keyed(self.key, events["tid"]),
             "correlation_id": events["correlation"],
             "api": events["api"],
@@ -234,11 +243,11 @@ class Rows:
 
         return pa.table({
             "name": events["name"],
-            "process_key": pa.repeat(self.key, events.num_rows),
+            "process_key": pa.repeat(self._key, events.num_rows),
             "thread_key": _keyed(self.key, events["tid"]),
             "start_at_ns": events["start"],
             "end_at_ns": events["end"],
-            "style": pa.repeat("push_pop", events.num_rows),
+            "style": pa.repeat(_PUSH_POP, events.num_rows),
             "dialect": told("dialect", pa.string()),
             "context_requests": told("context_requests", pa.int64()),
             "context_tokens": told("context_tokens", pa.int64()),
@@ -248,7 +257,7 @@ class Rows:
 
     def _spans(self, events: pa.Table) -> pa.Table | None:
         events = self._timed(events)
-        lengths = events["dur"].filter(pc.equal(events["cat"], "overhead"))
+        lengths = events["dur"].filter(pc.equal(events["cat"], _OVERHEAD))
         if len(lengths):
             self.totals.overhead_ns = (self.totals.overhead_ns or 0) + pc.sum(lengths).as_py()
         return None
@@ -283,12 +292,12 @@ def _thousandths(times: Any) -> Any:
 
 def _true(mask: Any) -> Any:
     """Return a mask without NULLs: unknown is false."""
-    return pc.fill_null(mask, False)  # noqa: FBT003
+    return pc.fill_null(mask, _FALSE)
 
 
 def _natural(numbers: Any, least: int = 0) -> Any:
     """Return the numbers with those below `least` as NULL."""
-    return pc.if_else(pc.greater_equal(numbers, least), numbers, pa.scalar(None, pa.int64()))
+    return pc.if_else(pc.greater_equal(numbers, _NUMBER[least]), numbers, _NUMBER[None])
 
 
 def _or_number(numbers: Any, texts: Any) -> Any:

@@ -18,6 +18,7 @@ process that was already listed comes. A line of `-` says that no process was se
 | SMITEXT005 | no header in the file: nothing was read |
 | SMITEXT006 | no time in the lines: only their order is known |
 | SMITEXT007 | the lines have a time of day without a date: it is not used |
+| SMITEXT008 | times that cannot be read |
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _CODES: Final[Codes] = {
     "SMITEXT005": (Severity.ERROR, "no header of dmon or pmon, nothing was read"),
     "SMITEXT006": (Severity.INFO, "no time in the lines, only their order (`-o DT` prints it)"),
     "SMITEXT007": (Severity.INFO, "a time of day without a date is not used (`-o DT` prints both)"),
+    "SMITEXT008": (Severity.WARNING, "time is not readable"),
 }
 _COLUMNS: Final = {
     "pwr": ("power", "W"),
@@ -141,7 +143,7 @@ class _Reader:
         index = row["gpu"]
         if not (index.isascii() and index.isdigit() and len(index) < 10):
             return False
-        at_ns = self._instant(row)
+        at_ns = self._instant(row, number)
         if "pid" in row:
             self._process(int(index), at_ns, row, number)
             return True
@@ -150,9 +152,12 @@ class _Reader:
                 self.samples.add(int(index), at_ns, metric, self._value(row[name], unit, number))
         return True
 
-    def _instant(self, row: dict[str, str]) -> int | None:
+    def _instant(self, row: dict[str, str], number: int) -> int | None:
         if "date" in row and "time" in row:
-            return local_ns(f"{row['date']} {row['time']}")
+            at_ns = local_ns(f"{row['date']} {row['time']}")
+            if at_ns is None:
+                self.tally.add("SMITEXT008", number)
+            return at_ns
         if "time" in row and not self.tally.count("SMITEXT007"):
             self.tally.add("SMITEXT007")
         return None
@@ -181,7 +186,7 @@ class _Reader:
             self.samples.add(index, at_ns, "processes", float(len(self._pids - {"-"})))
             for metric, values in self._shares.items():
                 known = [value for value in values if value is not None]
-                self.samples.add(index, at_ns, metric, sum(known) if known else None)
+                self.samples.add(index, at_ns, metric, round(sum(known), 6) if known else None)
         self._round, self._pids, self._shares = None, set(), {}
 
     def finish(self) -> Iterator[Item]:

@@ -28,10 +28,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trueput.clock import ClockKind
+from trueput.exposition import name_ns
 from trueput.scan import Block, Damage, plain_name, text_blocks
 from trueput.source_api import NOT_MINE, Clock, Item, ReadOptions, Sniff, Source
 from trueput.sources.prometheus_text.reader import TEXTS, Reader
-from trueput.sources.prometheus_text.times import name_ns
 
 BLOCK_BYTES = 8 << 20
 

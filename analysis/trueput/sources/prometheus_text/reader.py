@@ -6,6 +6,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from trueput.exposition import (
+    Marker,
+    bare_time,
+    marker,
+    parse_labels,
+    sample_ns,
+    split_name,
+)
 from trueput.source_api import BATCH_ROWS, Fact, Item, Problem, Severity
 from trueput.sources.prometheus_text.rows import Lives, Rows
 from trueput.sources.prometheus_text.series import (
@@ -13,10 +21,7 @@ from trueput.sources.prometheus_text.series import (
     engine_of,
     is_kept,
     make_series,
-    parse_labels,
-    split_name,
 )
-from trueput.sources.prometheus_text.times import Marker, bare_time, marker, sample_ns
 
 MAX_SERIES = 200_000
 _MAX_REMEMBERED = 20_000

@@ -10,11 +10,6 @@ _FAMILIES = re.compile(
     r"process_start_time_seconds$"
 )
 _PREFIX = re.compile(r"(?:ray_)?(vllm|sglang)[:_]")
-_NAME = re.compile(rb"[A-Za-z_:][\w:]*")
-_QUOTED_NAME = re.compile(rb'\{\s*"([A-Za-z_:][\w:]*)"\s*,?')
-_LABEL = re.compile(rb'\s*([A-Za-z_][\w.]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(,|$)')
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPES = {"n": "\n"}
 _INSTANCE_LABELS = ("instance", "pod", "ReplicaId", "WorkerId")
 _PARTS = (("_bucket", "histogram_bucket"), ("_sum", "histogram_sum"), ("_count", "histogram_count"))
 
@@ -55,39 +50,6 @@ class Series:
     def is_start_time(self) -> bool:
         """Whether the value is the instant at which the process began."""
         return self.metric == "process_start_time_seconds"
-
-
-def split_name(key: bytes) -> tuple[str, bytes] | None:
-    """Return the metric name and the text between the braces; None where `key` is no series."""
-    found = _NAME.match(key)
-    if found is None:
-        quoted = _QUOTED_NAME.match(key)
-        if quoted is None or not key.endswith(b"}"):
-            return None
-        return quoted[1].decode(), key[quoted.end() : -1]
-    rest = key[found.end() :].strip()
-    if not rest:
-        return found[0].decode(), b""
-    if not (rest.startswith(b"{") and rest.endswith(b"}")):
-        return None
-    return found[0].decode(), rest[1:-1]
-
-
-def parse_labels(text: bytes) -> dict[str, str] | None:
-    """Return the labels between the braces, unescaped; None where they are not well formed."""
-    labels: dict[str, str] = {}
-    at = 0
-    text = text.strip()
-    while at < len(text):
-        found = _LABEL.match(text, at)
-        if found is None:
-            return None
-        value = found[2].decode("utf-8", "replace")
-        if "\\" in value:
-            value = _ESCAPE.sub(lambda m: _ESCAPES.get(m[1], m[1]), value)
-        labels[found[1].decode()] = value
-        at = found.end()
-    return labels
 
 
 def make_series(

@@ -62,11 +62,15 @@ JSON_LINE: Final = re.compile(
     rb'(?m)^\{(?=[^\n]*"(?:levelname|level)")(?=[^\n]*"(?:message|msg)")[^\n]*'
 )
 ACCESS_LINE: Final = re.compile(rb'(?m)^(?:\([^()\n]*\) )?INFO: +\S+ - "[A-Z]+ \S+ HTTP/')
+QUOTING: Final = (".md", ".rst", ".html", ".py", ".toml")
+"""Files that may quote a log."""
 CLIENT: Final = re.compile(rb"Serving Benchmark Result|Starting initial single prompt test run")
 
 
 def sniff(name: str, head: bytes) -> Sniff:
     """Say how sure it is that a file with this head is a vLLM server log."""
+    if plain_name(name).endswith(QUOTING):
+        return NOT_MINE
     lines = len(PREFIXED.findall(head))
     marks = len(STRONG.findall(head))
     if CLIENT.search(head):

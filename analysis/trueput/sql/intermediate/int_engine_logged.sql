@@ -16,4 +16,6 @@ SELECT
   max(prompt_tokens) AS prompt_tokens,
   max(detail) FILTER (event = 'finished') AS finish_reason
 FROM stg_engine_facts
+-- the bench client asks /tokenize once: no generation request
+WHERE NOT starts_with(request_id, 'tokenize-')
 GROUP BY run_id, request_id

@@ -15,5 +15,5 @@ SELECT
   CAST(sum(preemptions) AS BIGINT) AS preemptions,
   max(finish_reason) AS finish_reason
 FROM stg_records
-WHERE vantage = 'engine' AND request_id IS NOT NULL
+WHERE vantage = 'engine' AND request_id IS NOT NULL AND NOT starts_with(request_id, 'tokenize-')
 GROUP BY run_id, request_id

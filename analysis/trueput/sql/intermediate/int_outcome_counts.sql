@@ -32,7 +32,7 @@ FROM (
       q.complete OR q.outcome = 'rejected' OR q.output_tokens > 0 OR q.ttft_ns IS NOT NULL
       OR (q.outcome = 'failed' AND q.failure_kind IN ('http_error', 'stream_error', 'empty', 'short_output'))
     ) AS answered
-  FROM request_outcomes AS q
+  FROM int_outcomes AS q
   LEFT JOIN int_windows AS w ON w.run_id = q.run_id AND w.session IS NOT DISTINCT FROM q.session
   WHERE q.outcome IS DISTINCT FROM 'other_traffic'
 ) AS o

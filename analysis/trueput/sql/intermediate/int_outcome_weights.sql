@@ -9,7 +9,7 @@ WITH tokens AS (
     sum(greatest(0, coalesce(o.prompt_tokens, 0) - coalesce(o.cached_prompt_tokens, 0))) AS prefill,
     sum(greatest(0, coalesce(o.output_tokens, 0) - 1)) AS decode,
     sum(coalesce(v.recomputed_tokens, 0)) AS recompute
-  FROM request_outcomes AS o
+  FROM int_outcomes AS o
   LEFT JOIN raw.request_recompute AS v ON v.run_id = o.run_id AND v.request_id = o.request_id
   WHERE o.engine_status IS NOT NULL OR o.output_tokens > 0
   GROUP BY o.run_id, coalesce(o.outcome, 'unknown')

@@ -14,7 +14,7 @@ WITH present AS (
       ELSE 1.0
     END AS weight
   FROM raw.request_steps AS r
-  LEFT JOIN request_outcomes AS o ON o.run_id = r.run_id AND o.request_id = r.request_id
+  LEFT JOIN int_outcomes AS o ON o.run_id = r.run_id AND o.request_id = r.request_id
 ), weighed AS (
   SELECT t.run_id, t.engine, t.incarnation, t.step_ix, p.work, p.outcome, sum(p.weight) AS weight
   FROM int_steps AS t

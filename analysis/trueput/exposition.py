@@ -1,4 +1,8 @@
-"""When a scrape was taken: marker lines, file names, per-sample timestamps."""
+"""What all readers of Prometheus text share: when a scrape was taken, names and labels of series.
+
+A scrape's instant stands in a marker line (`# SCRAPE <unix>`), in another comment or bare line that
+holds a time, in the file's name, or on each sample.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,11 @@ _ISO = re.compile(
     r"(?<!\d)(\d{4})-?(\d\d)-?(\d\d)[T _-](\d\d)[:-]?(\d\d)[:-]?(\d\d)(?:[.,](\d{1,9}))?"
     r"(?!\d)\s?(Z|UTC|[+-]\d\d:?\d\d)?"
 )
+_NAME = re.compile(rb"[A-Za-z_:][\w:]*")
+_QUOTED_NAME = re.compile(rb'\{\s*"([A-Za-z_:][\w:]*)"\s*,?')
+_LABEL = re.compile(rb'\s*([A-Za-z_][\w.]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(,|$)')
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"n": "\n"}
 _UNITS = {10: "s", 13: "ms", 16: "us", 19: "ns"}
 _MARKER = re.compile(rb"#\s*SCRAPE(_ERROR)?\b\s*(.*)")
 _WORDS = (b"# HELP", b"# TYPE", b"# UNIT", b"# EOF")
@@ -77,6 +86,39 @@ def sample_ns(text: bytes) -> int | None:
         return None
     unit = "s" if size <= 11 else "ms" if size <= 14 else "us" if size <= 17 else "ns"
     return to_ns(number, unit)
+
+
+def split_name(key: bytes) -> tuple[str, bytes] | None:
+    """Return the metric name and the text between the braces; None where `key` is no series."""
+    found = _NAME.match(key)
+    if found is None:
+        quoted = _QUOTED_NAME.match(key)
+        if quoted is None or not key.endswith(b"}"):
+            return None
+        return quoted[1].decode(), key[quoted.end() : -1]
+    rest = key[found.end() :].strip()
+    if not rest:
+        return found[0].decode(), b""
+    if not (rest.startswith(b"{") and rest.endswith(b"}")):
+        return None
+    return found[0].decode(), rest[1:-1]
+
+
+def parse_labels(text: bytes) -> dict[str, str] | None:
+    """Return the labels between the braces, unescaped; None where they are not well formed."""
+    labels: dict[str, str] = {}
+    at = 0
+    text = text.strip()
+    while at < len(text):
+        found = _LABEL.match(text, at)
+        if found is None:
+            return None
+        value = found[2].decode("utf-8", "replace")
+        if "\\" in value:
+            value = _ESCAPE.sub(lambda m: _ESCAPES.get(m[1], m[1]), value)
+        labels[found[1].decode()] = value
+        at = found.end()
+    return labels
 
 
 def _epoch_ns(pattern: re.Pattern[str], text: str) -> int | None:
