@@ -1,8 +1,8 @@
 """Ingest of an nsys SQLite export against sqlite3 with fetchmany and pyarrow: CPU and peak memory.
 
 The product hashes the file, claims it, resolves names, tells launches from other calls, and writes
-the store; the peer converts the numbers of two tables. Bars: at least 3 times less CPU; a peak under
-300 MB; five times the rows take at most 1.15 times the peak.
+the store; the peer converts the numbers of two tables. Bars: at least 3 times less CPU; a peak
+under 300 MB; five times the rows take at most 1.15 times the peak.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ def main() -> int:
         report.holds("no row is lost", stored_rows(folder / "store") == converted)
         report.bar("CPU, peer / trueput", least_cpu(theirs) / least_cpu(mine), LESS_CPU,
                    at_least=True)  # fmt: skip
-        report.note(f"CPU, peer of the same columns / trueput {least_cpu(few) / least_cpu(mine):.2f}")
+        report.note(
+            f"CPU, peer of the same columns / trueput {least_cpu(few) / least_cpu(mine):.2f}"
+        )
         short = ingest(export_of(fewer, folder), folder)
         report.measured(f"trueput ingest, {fewer:,} kernels", [short])
         report.bar("peak MiB over all sizes", peak([*mine, short]), PEAK_MIB)

@@ -92,8 +92,8 @@ def test_sums_of_the_detailed_dialect() -> None:
 
 _WORDS = st.sampled_from(
     ["execute_", "context_", "_generation_", "step[", "DECODE", "prefill[", "decode[", "bs=",
-     "tok=", "toks=", "]", "(", ")", "sq", "sk", "sqsq", "sqsk", "_", " ", "/", "[", "٣", "-1", "0", "7",
-     "18446744073709551616"]
+     "tok=", "toks=", "]", "(", ")", "sq", "sk", "sqsq", "sqsk", "_", " ", "/", "[", "٣", "-1",
+     "0", "7", "18446744073709551616"]
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from trueput.source_api import BATCH_ROWS, Batch
+from trueput.source_api import BATCH_ROWS, Batch, Fact
 from trueput.step_annotation import parse_step
 from trueput.units import MAX_NS
 
@@ -84,7 +84,7 @@ def thread_key(process: str | None, tid: int | None) -> str | None:
 
 
 def device_key(uuid: str | None, process: str | None, ordinal: int | None) -> str:
-    """Return the key of a device: its UUID, else process and ordinal."""
+    """Return the key of a device: its UUID, else process (`p?` for an unknown one) and ordinal."""
     return uuid or f"{process or 'p?'}:{'?' if ordinal is None else ordinal}"
 
 
@@ -308,7 +308,10 @@ def _instants(values: Sequence[int | None]) -> list[int]:
     return [value for value in values if value is not None and 0 < value <= MAX_NS]
 
 
-def device_batch(devices: list[Device]) -> Iterator[Batch]:
-    """Yield the rows of gpu_devices."""
+def device_items(devices: list[Device]) -> Iterator[Batch | Fact]:
+    """Yield the rows of gpu_devices, and the model that all of them share."""
     if devices:
         yield Batch("gpu_devices", [device._asdict() for device in devices])
+    names = {device.name for device in devices}
+    if len(names) == 1 and (name := names.pop()) is not None:
+        yield Fact("hardware", name)

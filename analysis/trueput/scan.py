@@ -14,7 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SUFFIXES = (".gz", ".zst", ".zip")
 MAX_LINE_BYTES = 16 << 20

@@ -116,9 +116,7 @@ _MISSING: Final = frozenset(
     {"", "-", "n/a", "na", "nan", "none", "null", "err!", "err", "unknown", "unknown error"}
     | {"not supported", "insufficient permissions", "gpu requires reset", "not available"}
 )
-_NUMBER: Final = re.compile(
-    r"([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*([A-Za-z%°/]*)"
-)
+_NUMBER: Final = re.compile(r"([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*([A-Za-z%°/]*)")
 _COMMA: Final = re.compile(r"[-+]?\d+,\d+(?!\d*,)")
 _HEX: Final = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _LEVEL: Final = re.compile(r"P(\d{1,2})")

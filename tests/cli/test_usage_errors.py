@@ -192,9 +192,7 @@ def test_a_reader_that_leaves_does_not_change_the_verdict(store: Path) -> None:
         f"{sys.executable} -m trueput gate regress_baseline,regress_baseline_r2 "
         "regress_candidate,regress_candidate_r2 | true; echo ${PIPESTATUS[0]}"
     )
-    environment = {
-        "PYTHONPATH": str(CHECKOUT / "analysis"), "TRUEPUT_STORE": str(store), "PATH": "/usr/bin:/bin"
-    }  # fmt: skip
+    environment = {"PYTHONPATH": str(CHECKOUT / "analysis"), "TRUEPUT_STORE": str(store)}
     done = subprocess.run(
         ["/bin/bash", "-c", command],
         env=environment, capture_output=True, text=True, check=False, cwd=CHECKOUT,

@@ -1,7 +1,7 @@
 """A discrete-event simulator of a serving engine: makes runs whose truth is known, for tests.
 
-    from simulator import SCENARIOS, simulate, write_run
-    write_run(simulate(SCENARIOS["tiny"], seed=1), folder)
+from simulator import SCENARIOS, simulate, write_run
+write_run(simulate(SCENARIOS["tiny"], seed=1), folder)
 """
 
 from simulator.config import SCENARIOS, Config

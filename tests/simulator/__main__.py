@@ -27,7 +27,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--profiles", default="kineto",
                         help=f"comma-separated: {', '.join(PROFILES)}, or none")  # fmt: skip
     parser.add_argument("--set", nargs="*", type=_change, default=[], metavar="FIELD=JSON",
-                        help="change a field of the scenario, e.g. async_scheduling=true")  # fmt: skip
+                        help="change a field, e.g. async_scheduling=true")  # fmt: skip
     parser.add_argument("--no-truth", action="store_true")
     options = parser.parse_args(words)
     wanted = SCENARIOS if "all" in options.config else options.config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from statistics import mean, median, pstdev
 
 import numpy as np
@@ -55,14 +56,10 @@ def write(run: Run, prefix: str) -> str:
     duration = seconds(end - start)
     ttfts = [seconds(one.received_at[0] - one.sent_at) if one.received_at else 0.0
              for one in requests]  # fmt: skip
-    itls = [
-        [seconds(b - a) for a, b in zip(one.received_at, one.received_at[1:], strict=False)]
-        for one in requests
-    ]
+    itls = [[seconds(b - a) for a, b in pairwise(one.received_at)] for one in requests]
     done = [one for one in requests if is_complete(one)]
     latencies = [
-        seconds(one.received_at[-1] - one.sent_at) if is_complete(one) else 0.0
-        for one in requests
+        seconds(one.received_at[-1] - one.sent_at) if is_complete(one) else 0.0 for one in requests
     ]
     outputs = [len(one.received_at) if is_complete(one) else 0 for one in requests]
     tpots = [

@@ -102,7 +102,7 @@ _REGRESSION = Config(
     name="regression_base",
     purpose="raised batch limit, base: the KV cache holds what the limit admits",
     requests=64,
-    request_rate=3.2,
+    request_rate=3.6,
     prompt_tokens=(60, 80),
     output_tokens=(40, 60),
     max_num_seqs=2,
@@ -124,7 +124,7 @@ _IMPROVEMENT = Config(
     block_size=8,
     num_blocks=200,
     max_model_len=256,
-    ttft_ms=3000,
+    ttft_ms=1500,
     tpot_ms=28,
 )
 

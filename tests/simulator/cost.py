@@ -56,9 +56,7 @@ def sampler_ns(config: Config, amounts: Iterable[Amount]) -> float:
 def compute_ns(config: Config, amounts: Iterable[Amount]) -> float:
     """The computing kernels of a step; without any amount the step's constant."""
     found = list(amounts)
-    return (
-        attention_ns(config, found) + matrix_ns(config, found) + sampler_ns(config, found)
-    )
+    return attention_ns(config, found) + matrix_ns(config, found) + sampler_ns(config, found)
 
 
 def owed(config: Config, step: dict[str, Amount]) -> tuple[float, dict[str, float]]:

@@ -68,7 +68,9 @@ class Devices:
     def __init__(self, config: Config, rng: np.random.Generator) -> None:
         self.config = config
         self.rng = rng
-        self.free = [dict.fromkeys((COMPUTE, COMMUNICATION, COPY), 0) for _ in range(config.devices)]
+        self.free = [
+            dict.fromkeys((COMPUTE, COMMUNICATION, COPY), 0) for _ in range(config.devices)
+        ]
 
     def _noise(self, sd: float) -> float:
         return math.exp(sd * float(self.rng.standard_normal()))
@@ -122,12 +124,12 @@ class Devices:
                     step, device, COMPUTE, "kernel", ATTENTION, ready[device], attention * own,
                     order, in_graph=graph,
                 )  # fmt: skip
-                products.append(
-                    self._put(
-                        step, device, COMPUTE, "kernel", MATRIX, 0,
-                        matrix * self._noise(config.kernel_noise), order + 1, in_graph=graph,
-                    )  # fmt: skip
-                )
+                own = self._noise(config.kernel_noise)
+                product = self._put(
+                    step, device, COMPUTE, "kernel", MATRIX, 0, matrix * own,
+                    order + 1, in_graph=graph,
+                )  # fmt: skip
+                products.append(product)
             self._reduce(step, products, reduce * self._noise(0.05), order + 2, graph=graph)
             ready = [self.free[device][COMMUNICATION] + 1_000 for device in each]
             order += 3
@@ -152,11 +154,11 @@ class Devices:
         for device, product in enumerate(products):
             within = (1 - config.reduce_overlap_ratio) * (product.end - product.start)
             called = step.launch_at[device] + (order + 1) * config.launch_ns
-            begun.append(max(product.start + round(within), called, self.free[device][COMMUNICATION]))
+            begun.append(
+                max(product.start + round(within), called, self.free[device][COMMUNICATION])
+            )
         tail = round(length * 0.4)
         end = max(max(begun) + round(length), max(p.end for p in products) + tail)
         for device, start in enumerate(begun):
             self.free[device][COMMUNICATION] = end
-            step.ops.append(
-                Op(device, COMMUNICATION, "kernel", REDUCE, start, end, order, graph)
-            )
+            step.ops.append(Op(device, COMMUNICATION, "kernel", REDUCE, start, end, order, graph))

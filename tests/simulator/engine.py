@@ -317,10 +317,11 @@ class Engine:
         if one.left_at is not None and at > one.left_at:
             return
         one.received_at.append(at)
-        if one.leaves_after is not None and one.left_at is None:
-            if len(one.received_at) >= one.leaves_after and one.produced < one.length:
-                one.left_at, one.leave_kind = at + self._host(300_000), "abort"
-                heapq.heappush(self.events, (one.left_at + LEAVE_NS, one.index, "abort"))
+        if one.leaves_after is None or one.left_at is not None:
+            return
+        if len(one.received_at) >= one.leaves_after and one.produced < one.length:
+            one.left_at, one.leave_kind = at + self._host(300_000), "abort"
+            heapq.heappush(self.events, (one.left_at + LEAVE_NS, one.index, "abort"))
 
 
 def simulate(config: Config, seed: int) -> Run:

@@ -41,7 +41,9 @@ def _at(at: int) -> Micros:
     return Micros(unix_ns(at) - KINETO_BASE_NS)
 
 
-def _event(category: str, name: str, pid: int, tid: int, span: tuple[int, int], **args: Any) -> Event:
+def _event(
+    category: str, name: str, pid: int, tid: int, span: tuple[int, int], **args: Any
+) -> Event:
     return {
         "ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": _at(span[0]),
         "dur": Micros(span[1] - span[0]), "args": args,
@@ -50,7 +52,7 @@ def _event(category: str, name: str, pid: int, tid: int, span: tuple[int, int], 
 
 def _operation(op: Op, correlation: int, external: int) -> Event:
     category, name = COPIES.get(op.kind, ("kernel", op.name))
-    where = {
+    where: dict[str, Any] = {
         "External id": external, "device": op.device, "context": 1, "stream": op.stream,
         "correlation": correlation,
     }  # fmt: skip
@@ -73,10 +75,9 @@ def _events(run: Run, device: int) -> Iterator[Event]:
     pid = 4200 + device
     yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "ts": 0.0,
            "args": {"name": "VLLM::Worker"}}  # fmt: skip
-    external = 0
     operations: list[Event] = []
-    for host in host_steps(run, device, graphs=run.config.cuda_graphs):
-        external += 1
+    hosts = host_steps(run, device, graphs=run.config.cuda_graphs)
+    for external, host in enumerate(hosts, 1):
         yield _event(
             "user_annotation", host.name, pid, pid, (host.start, host.end),
             **{"External id": external},
@@ -90,10 +91,8 @@ def _events(run: Run, device: int) -> Iterator[Event]:
         for stream, ops in streams.items():
             # Kineto's own projection of the annotation: no operation of the device
             span = (min(op.start for op in ops) - 1, max(op.end for op in ops))
-            operations.append(
-                _event("gpu_user_annotation", host.name, device, stream, span,
-                       **{"External id": external})  # fmt: skip
-            )
+            projected = _event("gpu_user_annotation", host.name, device, stream, span)
+            operations.append(projected | {"args": {"External id": external}})
     yield from operations
 
 

@@ -56,7 +56,9 @@ def annotation(step: Step) -> str:
     """The step annotation of vLLM 0.14 and later."""
     context, context_tokens = step.count(context=True)
     generation, generation_tokens = step.count(context=False)
-    return f"execute_context_{context}({context_tokens})_generation_{generation}({generation_tokens})"
+    return (
+        f"execute_context_{context}({context_tokens})_generation_{generation}({generation_tokens})"
+    )
 
 
 def host_steps(run: Run, device: int, *, graphs: bool) -> Iterator[HostStep]:

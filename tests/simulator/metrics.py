@@ -49,8 +49,11 @@ def _counters(run: Run) -> Iterator[tuple[str, str, str, Tally]]:
     def first(amount: str) -> Tally:
         return Tally([(one.token_at[0], float(getattr(one, amount))) for one in started])
 
-    yield "num_preemptions", LABELS, "Cumulative number of preemption from the engine.", Tally(
-        [(at, 1.0) for one in run.requests for at in _preemptions(one)]
+    yield (
+        "num_preemptions",
+        LABELS,
+        "Cumulative number of preemption from the engine.",
+        Tally([(at, 1.0) for one in run.requests for at in _preemptions(one)]),
     )
     yield "prompt_tokens", LABELS, "Number of prefill tokens processed.", first("prompt")
     computed = Tally([(one.token_at[0], float(one.prompt - one.cached)) for one in started])
@@ -61,8 +64,11 @@ def _counters(run: Run) -> Iterator[tuple[str, str, str, Tally]]:
     yield "prompt_tokens_by_source", hits, text, first("cached")
     text = "Number of cached prompt tokens (local + external)."
     yield "prompt_tokens_cached", LABELS, text, first("cached")
-    yield "generation_tokens", LABELS, "Number of generation tokens processed.", Tally(
-        [(at, 1.0) for one in run.requests for at in one.token_at]
+    yield (
+        "generation_tokens",
+        LABELS,
+        "Number of generation tokens processed.",
+        Tally([(at, 1.0) for one in run.requests for at in one.token_at]),
     )
     if run.config.prefix_caching:
         new = [one for one in run.requests if one.first_scheduled_at is not None]

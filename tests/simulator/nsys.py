@@ -210,8 +210,8 @@ class Export:
             yield "TARGET_INFO_GPU", gpu
             yield "TARGET_INFO_CUDA_DEVICE", (k, 0, 4200 + k, uuid, 132)
             yield "PROCESSES", (_global_pid(k), 4200 + k, "VLLM::Worker")
-            name = self._string(f"VLLM::Worker_TP{k}")
-            yield "ThreadNames", (name, 20, _global_pid(k) | (4200 + k))
+            thread = self._string(f"VLLM::Worker_TP{k}")
+            yield "ThreadNames", (thread, 20, _global_pid(k) | (4200 + k))
 
     def make(self) -> None:
         """Fills all tables."""

@@ -15,8 +15,9 @@ API, CORE = "APIServer pid=4100", "EngineCore pid=4170"
 SAMPLING = (
     "SamplingParams(n=1, presence_penalty=0.0, frequency_penalty=0.0, repetition_penalty=1.0, "
     "temperature=0.0, watermarking=None, top_p=1.0, top_k=0, min_p=0.0, seed=None, stop=[], "
-    "stop_token_ids=[], bad_words=[], thinking_token_budget=None, include_stop_str_in_output=False, "
-    "ignore_eos={eos}, max_tokens={tokens}, min_tokens=0, logprobs=None, prompt_logprobs=None, "
+    "stop_token_ids=[], bad_words=[], thinking_token_budget=None, "
+    "include_stop_str_in_output=False, ignore_eos={eos}, max_tokens={tokens}, "
+    "min_tokens=0, logprobs=None, prompt_logprobs=None, "
     "skip_special_tokens=True, spaces_between_special_tokens=True, structured_outputs=None, "
     "extra_args=None)"
 )
@@ -50,9 +51,7 @@ def _startup(config: Config) -> Iterator[Line]:
         process = f"Worker_TP{rank} pid={4200 + rank}"
         text = "Model loading took 14.9 GiB memory and 3.1 seconds"
         yield _line(12 * NS_PER_S, "gpu_model_runner.py:3120", text, process)
-    override = (
-        f"Overriding num_gpu_blocks=4096 with num_gpu_blocks_override={config.num_blocks}"
-    )
+    override = f"Overriding num_gpu_blocks=4096 with num_gpu_blocks_override={config.num_blocks}"
     yield _line(14 * NS_PER_S, "kv_cache_utils.py:2619", override, CORE)
     size = (
         f"GPU KV cache size: {tokens:,} tokens, Maximum concurrency for "

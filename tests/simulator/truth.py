@@ -20,14 +20,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from simulator.clocks import unix_ns
 from simulator.config import NS_PER_MS
 from simulator.cost import WORKS, owed
 from simulator.devices import COMMUNICATION, Op
-from simulator.engine import Item, Run, Step
+from simulator.engine import Run, Step
 from simulator.workload import Request
 
 Span = tuple[int, int]
@@ -89,7 +90,7 @@ def _phases(one: Request, recompute: list[tuple[int, int]]) -> dict[str, int]:
     if one.leave_kind is None and one.token_at:
         cuts.append((one.token_at[-1], "outside_ns"))
     first = one.token_at[0] if one.token_at else end
-    cuts.sort()
+    cuts.sort(key=lambda cut: cut[0])  # stable: an empty phase stays before the next
     for (at, name), (until, _) in zip(cuts, [*cuts[1:], (end, "")], strict=True):
         low, high = min(at, end), min(until, end)
         if name == "active":
@@ -194,11 +195,13 @@ def _spend(cells: Cells, work: str, cost: int, items: list[tuple[str, int]]) -> 
 
 
 def _carried(
-    step: Step, outcomes: dict[int, str], tokens: Callable[[Item], int]
+    step: Step, outcomes: dict[int, str], work: str | None = None
 ) -> list[tuple[str, int]]:
     by_outcome: Counter[str] = Counter()
     for item in step.items:
-        by_outcome[outcomes[item.request.index]] += tokens(item)
+        by_outcome[outcomes[item.request.index]] += (
+            item.tokens if work is None else item.tokens_of(work)
+        )
     return sorted((outcome, n) for outcome, n in by_outcome.items() if n)
 
 
@@ -211,14 +214,14 @@ def _step_cells(
     present = [work for work in WORKS if step.amounts[work].tokens]
     costs = share_out(spent["compute"], [step.share[work] for work in present])
     for work, cost in zip(present, costs, strict=True):
-        _spend(ledger.cells, work, cost, _carried(step, outcomes, lambda x, w=work: x.tokens_of(w)))
+        _spend(ledger.cells, work, cost, _carried(step, outcomes, work))
         if len(present) == 1:
             ledger.low[work] += cost
             ledger.high[work] += cost
         else:
             ledger.low[work] += round(spent["compute"] * parts[work] / whole)
             ledger.high[work] += round(spent["compute"] * (parts[work] + constant) / whole)
-    everyone = _carried(step, outcomes, lambda x: x.tokens)
+    everyone = _carried(step, outcomes)
     for work in ("communication", "copy"):
         _spend(ledger.cells, work, spent[work], everyone)
 
@@ -275,15 +278,13 @@ def ledger_of(run: Run) -> Ledger:
     return ledger
 
 
-def _gaps(
-    run: Run, device: int, busy: list[Span], present: list[Span], ledger: Ledger
-) -> None:
+def _gaps(run: Run, device: int, busy: list[Span], present: list[Span], ledger: Ledger) -> None:
     window = ledger.window
     opened = min(max(run.steps[0].device.launch_at[device], window[0]), busy[0][0])
     edges = [(window[0], opened), (busy[-1][1], window[1])]
     ledger.cells["unattributed", "none"] += sum(high - low for low, high in edges)
     inner = [(opened, busy[0][0])]
-    inner += [(a[1], b[0]) for a, b in zip(busy, busy[1:], strict=False)]
+    inner += [(a[1], b[0]) for a, b in pairwise(busy)]
     for gap in inner:
         length = gap[1] - gap[0]
         empty = without(gap, present) if length else 0
@@ -343,9 +344,7 @@ def run_truth(run: Run) -> dict[str, object]:
         "prefilled_tokens": sum(item.prefilled for item in items),
         "decoded_tokens": sum(item.decoded for item in items),
         "recomputed_tokens": sum(item.recomputed for item in items),
-        "recompute_ns": sum(
-            round(step.own_ns * step.share["recompute"]) for step in run.steps
-        ),
+        "recompute_ns": sum(round(step.own_ns * step.share["recompute"]) for step in run.steps),
     }
 
 
@@ -364,4 +363,4 @@ def preemption_truth(run: Run, prefix: str) -> list[dict[str, object]]:
                     "step": sum(step.scheduled_at < at for step in run.steps),
                 }
             )
-    return sorted(found, key=lambda row: (row["at_ns"], row["request_id"]))  # type: ignore[arg-type,return-value]
+    return sorted(found, key=lambda row: (row["at_ns"], row["request_id"]))

@@ -96,7 +96,7 @@ def make_requests(config: Config, first_send: int) -> list[Request]:
         if fate < config.refused_ratio:
             one.refused, one.prompt = True, config.max_model_len + 40 + int(60 * part)
         elif fate < config.refused_ratio + config.abort_ratio:
-            one.leaves_after = max(1, int(part * asked))
+            one.leaves_after = max(1, int(0.7 * part * asked))
         elif fate < config.refused_ratio + config.abort_ratio + config.early_stop_ratio:
             one.length = max(2, int((0.4 + 0.5 * part) * asked))
         found.append(one)

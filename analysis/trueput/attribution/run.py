@@ -16,6 +16,7 @@ import polars as pl
 from trueput.arrow import arrow_schema
 from trueput.attribution import clocks, links
 from trueput.attribution.engine_record import EngineRecord, attribute_engine
+from trueput.attribution.gpu_steps import gpu_steps
 from trueput.attribution.sessions import Load, Sessions, merge_sessions
 from trueput.clock import ClockAnchor, ClockFit, ClockKind
 from trueput.errors import UsageError
@@ -32,6 +33,7 @@ PROBLEM_CODES = {
     "ATTR002": "An objective in run.toml or in the client's command cannot be read.",
     "ATTR003": "Too many records to attribute preemption; it stays unknown for this run.",
     "ATTR004": "The attribution of recompute failed; recompute stays unknown for this run.",
+    "ATTR005": "Dividing the GPU time of steps failed; GPU work stays unattributed.",
 }
 
 
@@ -90,7 +92,48 @@ def attribute_run(run: RunInput) -> RunOutput:
     _count_unmatched(tied, engine, records, out)
     engine_record = EngineRecord(run.run_id, run.parts, run.config, tied, out.clock_fits)
     attribute_engine(engine_record, out.rows, out.problems)
+    _gpu_steps(run, out)
     return out
+
+
+def _gpu_steps(run: RunInput, out: RunOutput) -> None:
+    """Add gpu_steps where a profile has step annotations; a failure becomes a problem."""
+    if not run.parts.get("gpu_ranges"):
+        return
+    spec = run.config.get("config.num_speculative_tokens")
+    try:
+        rows = gpu_steps(
+            run.run_id, run.parts, _iterations(run, out), spec if isinstance(spec, int) else 0
+        )
+    except Exception as error:  # noqa: BLE001  the run must not be lost with its attribution
+        text = f"{type(error).__name__} while dividing the GPU time of steps; it stays whole"
+        out.problems.append(Problem("ATTR005", Severity.ERROR, text))
+        return
+    if rows.height:
+        offsets = {s: f.offset_ns or 0 for s, f in out.clock_fits.items()}
+        offset = pl.col("source_id").replace_strict(offsets, default=0, return_dtype=pl.Int64)
+        out.rows["gpu_steps"] = rows.with_columns(
+            pl.col("start_at_ns", "end_at_ns") + offset,
+        )
+
+
+def _iterations(run: RunInput, out: RunOutput) -> pl.DataFrame:
+    """The engine log's iterations in order, with what was computed again in each."""
+    columns = ["source_id", "engine", "incarnation", "step_ix", "context_requests",
+               "context_tokens", "generation_requests", "generation_tokens"]  # fmt: skip
+    keys = ["source_id", "engine", "incarnation", "step_ix"]
+    steps = scan(run.parts, "engine_steps").filter(
+        ~pl.col("dummy") & pl.col("step_ix").is_not_null()
+    )
+    found = steps.select(columns).unique(keys, keep="first").sort(keys).collect()
+    work = out.rows.get("step_work")
+    if not isinstance(work, pl.DataFrame):
+        # a log too long to replay: its iterations cannot say what was computed again
+        return found.clear().with_columns(pl.lit(0).alias("recomputed_tokens"))
+    again = work.select(*keys, "recomputed_tokens")
+    return found.join(again, on=keys, how="left", maintain_order="left").with_columns(
+        pl.col("recomputed_tokens").fill_null(0)
+    )
 
 
 _RECORD_COLUMNS = [

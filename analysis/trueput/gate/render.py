@@ -88,7 +88,9 @@ def to_markdown(result: GateResult) -> str:
     lines = [f"## trueput gate: {_TITLES[result.verdict]}", ""]
     lines += [f"- objective: {_code(result.slo) if result.slo else 'none'}"]
     lines += [f"- window: {_code(result.window_rule) if result.window_rule else 'unknown'}"]
-    lines += [f"- baseline: {_code(result.baseline_config)} ({', '.join(result.baseline_runs)})"]
+    lines += [
+        f"- baseline: {_code(result.baseline_config)} ({_cell(', '.join(result.baseline_runs))})"
+    ]
     for candidate in result.candidates:
         lines += ["", *_candidate_lines(candidate)]
     return "\n".join(lines) + "\n"
@@ -158,7 +160,13 @@ def _shown(value: float | None) -> str:
 def _cell(value: str) -> str:
     """Return text that cannot break a table or start a tag, whatever a run is called."""
     flat = " ".join(value.split())
-    for mark, safe in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "&#124;")):
+    for mark, safe in (
+        ("&", "&amp;"),
+        ("<", "&lt;"),
+        (">", "&gt;"),
+        ("|", "&#124;"),
+        ("](", "]&#40;"),
+    ):
         flat = flat.replace(mark, safe)
     return flat
 

@@ -13,7 +13,10 @@ from trueput.source_api import HEAD_BYTES, Source
 from trueput.sources import all_sources
 
 RUN_TOML = "run.toml"
-FORMAT_SUFFIXES = (".gz", ".zst", ".json", ".jsonl", ".log", ".txt", ".prom", ".csv", ".out")
+FORMAT_SUFFIXES = (
+    ".gz", ".zst", ".zip", ".json", ".jsonl", ".log", ".txt", ".prom", ".csv", ".out", ".sqlite", ".db",
+    ".parquet",
+)  # fmt: skip
 AMBIGUOUS_WITHIN = 0.1
 MIN_SCORE = 0.2
 
@@ -31,8 +34,13 @@ class RunFolder:
         return self.files.get(RUN_TOML)
 
 
+def as_text(name: str) -> str:
+    """Return a name as proper text: bytes of a file name that are no UTF-8 are written out."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def _folder(path: Path) -> RunFolder:
-    files = {p.relative_to(path).as_posix(): p for p in _walk(path)}
+    files = {as_text(p.relative_to(path).as_posix()): p for p in _walk(path)}
     return RunFolder(default_run_id(path), path, dict(sorted(files.items())))
 
 
@@ -44,8 +52,9 @@ def several_paths(run_id: str, paths: list[Path]) -> RunFolder:
             raise InputError(f"`{path}`: no such file or folder")
         found = [path] if path.is_file() else list(_walk(path))
         for file in found:
-            inner = file.name if path.is_file() else file.relative_to(path).as_posix()
-            name = inner if inner not in files else f"{file.resolve().parent.name}/{inner}"
+            inner = as_text(file.name if path.is_file() else file.relative_to(path).as_posix())
+            above = as_text(file.resolve().parent.name)
+            name = inner if inner not in files else f"{above}/{inner}"
             count = 2
             while name in files:
                 name, count = f"{count}/{inner}", count + 1
@@ -83,7 +92,10 @@ def claim(path: Path) -> Claim:
         answers.append((sniff.score, source.name, source, sniff.reason))
     answers.sort(key=lambda a: (-a[0], a[1]))
     if not answers or answers[0][0] < MIN_SCORE:
-        tried = "; ".join(f"{name}: {reason}" for _, name, _, reason in answers)
+        by_reason: dict[str, list[str]] = {}
+        for _, name, _, reason in answers:
+            by_reason.setdefault(reason, []).append(name)
+        tried = "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())
         return Claim(None, 0.0, tried)
     score, _, source, reason = answers[0]
     rival = answers[1] if len(answers) > 1 else None
@@ -101,7 +113,7 @@ def default_run_id(path: Path) -> str:
             for suffix in FORMAT_SUFFIXES:
                 if name.lower().endswith(suffix) and len(name) > len(suffix):
                     name, stripped = name[: -len(suffix)], True
-    return name
+    return as_text(name)
 
 
 def _walk(root: Path) -> tuple[Path, ...]:
@@ -127,7 +139,7 @@ def find_runs(path: Path) -> list[RunFolder]:
     if not path.exists():
         raise InputError(f"`{path}`: no such file or folder")
     if path.is_file():
-        return [RunFolder(default_run_id(path), path, {path.name: path})]
+        return [RunFolder(default_run_id(path), path, {as_text(path.name): path})]
     if not path.is_dir():
         raise InputError(f"`{path}`: neither a file nor a folder")
     if _is_run(path):

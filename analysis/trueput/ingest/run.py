@@ -20,11 +20,13 @@ from trueput.arrow import conform
 from trueput.attribution.run import RunInput, RunOutput, attribute_run
 from trueput.attribution.sessions import Load
 from trueput.clock import ClockFit, ClockKind
+from trueput.errors import InputError
 from trueput.ingest import read as reading
 from trueput.ingest.folders import (
     RUN_TOML,
     Claim,
     RunFolder,
+    as_text,
     claim,
     content_sha256,
     file_sha256,
@@ -95,8 +97,13 @@ def ingest_run(
     store: Store,
     hashes: dict[str, str] | None = None,
     progress: Progress | None = None,
+    *,
+    needs_claim: bool = False,
 ) -> Ingested:
     """Put one run into the store, replacing what it held under this run_id.
+
+    With `needs_claim` a run of which no source claims a file raises InputError; else it is kept
+    as an unusable run that says what was tried.
 
     Same bytes as before and the same reader: nothing changes. A kill at any point leaves the run
     as it was before. Waits while another process writes the same run.
@@ -111,7 +118,10 @@ def ingest_run(
         toml = read_run_toml(folder.run_toml())
         work = _Work(folder, run_id, store, toml, hashes)
         work.problems += [(RUN_TOML, p) for p in toml.problems]
-        _read_all(work, _plan(work), progress)
+        tasks = _plan(work)
+        if needs_claim and not tasks:
+            raise InputError(f"`{folder.root}`: no file of it is of a known format")
+        _read_all(work, tasks, progress)
         manifest, done = _finish(work, digest)
         store.commit(manifest)
         store.sweep(run_id)
@@ -174,7 +184,7 @@ def _described_files(toml: RunToml) -> dict[str, str]:
     found: dict[str, str] = {}
     for entry in entries:
         name = entry.get("file") if isinstance(entry, dict) else None
-        if isinstance(name, str):
+        if isinstance(entry, dict) and isinstance(name, str):
             found[name] = "nvidia_smi_csv" if "telemetry" in entry else "generic_records"
     return found
 
@@ -349,14 +359,14 @@ def _run_row(
 ) -> dict[str, Any]:
     planned = [r.get("planned_requests") for r in output.sessions.rows]
     total = sum(p for p in planned if p is not None) if planned and None not in planned else None
-    own = work.toml.number("planned_requests")
+    own = work.toml.numbers.get("planned_requests")
     config = _section(facts, "config.")
     config.update({f"kv_{k}": v for k, v in _section(facts, "kv.").items()})
-    gpu_count, price = work.toml.number("gpu_count"), work.toml.number("price_per_gpu_hour")
+    gpu_count, price = work.toml.numbers.get("gpu_count"), work.toml.numbers.get("price_per_gpu_hour")
     profiled = facts.get("profiled")
     return {
         "run_id": work.run_id,
-        "path": str(work.folder.root.name),
+        "path": as_text(work.folder.root.name),
         "content_sha256": digest,
         "engine": facts.get("engine"),
         "engine_version": facts.get("engine_version"),

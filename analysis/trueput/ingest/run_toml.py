@@ -26,6 +26,12 @@ _KNOWN = {
     "engine", "engine_version", "engine_package", "hardware", "model", "simulated", "profiled",
     "kind", "date_utc", "server_command", "server_exit_code", "machine",
 }  # fmt: skip
+_RANGES: dict[str, tuple[tuple[type[int] | type[float], ...], int, int]] = {
+    "gpu_count": ((int,), 1, 10**7),
+    "planned_requests": ((int,), 0, 10**15),
+    "price_per_gpu_hour": ((int, float), 0, 10**9),
+    "year": ((int,), 1970, 2200),
+}
 _NOT_KEPT = {"server_env", "env", "environment"}
 _SERVER_FLAGS = {
     "max-num-seqs", "max-num-batched-tokens", "block-size", "num-gpu-blocks-override",
@@ -68,13 +74,8 @@ class RunToml:
     labels: dict[str, Any] = field(default_factory=dict)
     quality: dict[str, float] = field(default_factory=dict)
 
-    def number(self, key: str) -> int | float | None:
-        """Return a top-level number, or None with a problem where it is something else."""
-        value = self.raw.get(key)
-        if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-            return value
-        self._wrong(key, "a number")
-        return None
+    numbers: dict[str, int | float] = field(default_factory=dict)
+    """gpu_count, planned_requests, price_per_gpu_hour, year: those that are sound."""
 
     def _wrong(self, key: str, expected: str) -> None:
         text = f"`{key}` is not {expected}; it was not used"
@@ -125,8 +126,14 @@ def _simple_facts(run: RunToml) -> None:
             run._wrong("timezone", "a zone such as `UTC`, `+02:00` or `Europe/Berlin`")
     elif zone is not None:
         run._wrong("timezone", "text")
-    year = run.number("year")
-    run.year = year if isinstance(year, int) and 1970 <= year <= 2200 else None
+    for key, (kinds, least, most) in _RANGES.items():
+        value = run.raw.get(key)
+        if isinstance(value, kinds) and not isinstance(value, bool) and least <= value <= most:
+            run.numbers[key] = value
+        elif value is not None:
+            run._wrong(key, f"a number from {least} to {most}")
+    year = run.numbers.get("year")
+    run.year = int(year) if year is not None else None
 
 
 def _anchors(run: RunToml) -> None:

@@ -1,7 +1,7 @@
 """An Nsight Systems export, whatever holds its tables, as rows of the GPU tables.
 
-`read_export` works on `Tables`: the SQLite source and the parquetdir source each give one. What it
-decides, table by table, stands in the modules:
+`export.read_export` works on `Tables`; the SQLite source and the parquetdir source give one each.
+What is decided, table by table, stands in the modules:
 
 | module | of the export | becomes |
 |---|---|---|
@@ -15,11 +15,3 @@ decides, table by table, stands in the modules:
 Only the tables and columns named there are read: no environment, no command line, no captured
 output, no host or user name. Strings are looked up by the ids of kernels, calls and ranges only.
 """
-
-from __future__ import annotations
-
-from trueput.nsys_rows.codes import CODES
-from trueput.nsys_rows.export import TABLES, read_export
-from trueput.nsys_rows.tables import Tables
-
-__all__ = ["CODES", "TABLES", "Tables", "read_export"]

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
+
+import numpy as np
 
 from trueput.clock import ClockKind
 from trueput.nsys_rows.devices import records
-from trueput.nsys_rows.tables import Query, Tables
+from trueput.nsys_rows.tables import FAR_NS, Query, Tables, filtered, numbers_of, sound_times
+from trueput.scan import Damage
 from trueput.source_api import Clock
 from trueput.tally import Tally
 
@@ -59,10 +62,12 @@ class Told:
 
     def first_instant(self, tables: Tables) -> int | None:
         """Return some instant of the file, to see what the instants are counted from."""
-        for table in (*(f"CUPTI_ACTIVITY_KIND_{k}" for k in _TIMED), "NVTX_EVENTS"):
-            for row in records(tables, Query(table, ("start",)), 1000):
-                if row["start"]:
-                    return int(row["start"])
+        for table in (*(f"CUPTI_ACTIVITY_KIND_{k}" for k in _TIMED), "NVTX_EVENTS", "GPU_METRICS"):
+            name = "timestamp" if table == "GPU_METRICS" else "start"
+            rows = records(tables, Query(table, (name,)), 1000)
+            found = sorted(row[name] for row in rows if row[name] is not None)
+            if found:
+                return int(found[len(found) // 2])
         return None
 
     def graph_mode(self, node_rows: int, span_rows: int) -> str | None:
@@ -76,7 +81,9 @@ class Told:
 
     def clock(self, at_ns: int | None, tally: Tally) -> Clock:
         """Return the clock; `at_ns` is some instant of the file."""
-        if at_ns is not None and at_ns > EPOCH_FROM_NS:
+        if at_ns is None:
+            return Clock(ClockKind.NONE, method="no instants")
+        if at_ns > EPOCH_FROM_NS:
             return Clock(ClockKind.UTC, method="nsys: instants since the epoch")
         if self.utc_ns is None:
             tally.add("NSYS012")
@@ -101,8 +108,10 @@ class Told:
             if self.utc_ns is None:
                 return None
             start += self.utc_ns
-        within = first_ns is None or last_ns is None or (
-            start <= first_ns and last_ns <= start + self.duration_ns
+        within = (
+            first_ns is None
+            or last_ns is None
+            or (start <= first_ns and last_ns <= start + self.duration_ns)
         )
         return (start, start + self.duration_ns) if within else None
 
@@ -120,7 +129,8 @@ def read_told(tables: Tables, tally: Tally) -> Told:
         if row["utcEpochNs"] and 0 < row["utcEpochNs"] < 2**62:
             told.utc_ns = row["utcEpochNs"]
     lengths = records(tables, Query("ANALYSIS_DETAILS", ("duration",)))
-    told.duration_ns = max((r["duration"] or 0 for r in lengths), default=0) or None
+    told.duration_ns = max((r["duration"] or 0 for r in lengths), default=0)
+    told.duration_ns = told.duration_ns if 0 < told.duration_ns < FAR_NS else None
     for part in ("TABLES", "TIMES"):
         if told.settings.get(f"EXPORT_PARAM_{part}_TO_EXPORT"):
             tally.add("NSYS014", text=f"some {part.lower()}")
@@ -151,17 +161,16 @@ def _read_overhead(tables: Tables, tally: Tally, told: Told) -> None:
     for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
         if not tables.columns(table):
             continue
-        told.overhead_ns = told.overhead_ns or 0
-        for row in records(tables, Query(table, ("start", "end", "overheadType")), 10_000_000):
-            own = table == "PROFILER_OVERHEAD" or row["overheadType"] in _PROFILER_COST
-            if own and _length(row) is not None:
-                told.overhead_ns += _length(row) or 0
-            if row["overheadType"] == _COMMAND_BUFFER_FULL:
-                tally.add("NSYS021")
-    if told.overhead_ns is not None:
-        told.overhead_ns = min(told.overhead_ns, 2**62)
-
-
-def _length(row: dict[str, Any]) -> int | None:
-    start, end = row["start"], row["end"]
-    return end - start if start is not None and end is not None and end >= start else None
+        total = told.overhead_ns or 0
+        for batch in tables.batches(Query(table, ("start", "end", "overheadType"))):
+            if isinstance(batch, Damage):
+                break
+            good = filtered(batch, sound_times(batch))
+            kinds = numbers_of(good, "overheadType")
+            own = np.isin(kinds, _PROFILER_COST) | (table == "PROFILER_OVERHEAD")
+            lengths = numbers_of(good, "end") - numbers_of(good, "start")
+            total += sum(lengths[own].tolist())
+            full = int((kinds == _COMMAND_BUFFER_FULL).sum())
+            if full:
+                tally.add("NSYS021", count=full)
+        told.overhead_ns = min(total, 2**62)

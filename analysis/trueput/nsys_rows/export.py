@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from trueput.clock import ClockKind
 from trueput.nsys_rows.capture import Told, read_told
 from trueput.nsys_rows.codes import CODES
 from trueput.nsys_rows.devices import Devices
@@ -14,7 +15,7 @@ from trueput.nsys_rows.operations import Counts, Operations, long_from_span
 from trueput.nsys_rows.ranges import Ranges
 from trueput.nsys_rows.samples import read_samples
 from trueput.nsys_rows.tables import Names, Tables
-from trueput.source_api import Batch, Fact, Item
+from trueput.source_api import Batch, Clock, Fact, Item
 from trueput.tally import Tally
 
 TABLES: Final = (
@@ -35,6 +36,7 @@ def read_export(tables: Tables, table_names: frozenset[str], *, partial: bool) -
     tally = Tally(CODES)
     if not any(name.startswith(_MARKS) for name in table_names):
         tally.add("NSYS001", text="none of its tables is there")
+        yield Clock(ClockKind.NONE)
         yield from tally.problems()
         return
     told = read_told(tables, tally)
@@ -66,9 +68,7 @@ def read_export(tables: Tables, table_names: frozenset[str], *, partial: bool) -
     yield from tally.problems()
 
 
-def _capture(
-    told: Told, counts: Counts, calls: LaunchCounts, *, damaged: bool
-) -> dict[str, Any]:
+def _capture(told: Told, counts: Counts, calls: LaunchCounts, *, damaged: bool) -> dict[str, Any]:
     spans = counts.rows.get("graph_span", 0)
     window = told.window(counts.first_ns, counts.last_ns)
     start, end = window or (None, None)
@@ -87,9 +87,7 @@ def _capture(
     }
 
 
-def _judge(
-    tally: Tally, told: Told, counts: Counts, calls: LaunchCounts, devices: Devices
-) -> None:
+def _judge(tally: Tally, told: Told, counts: Counts, calls: LaunchCounts, devices: Devices) -> None:
     """Say what the capture cannot have seen."""
     spans = counts.rows.get("graph_span", 0)
     if counts.total == 0:

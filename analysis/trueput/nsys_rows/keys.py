@@ -28,9 +28,11 @@ class KeySet:
             if page < 0 or self.full:
                 continue
             bits = np.zeros(1 << _PAGE_BITS, np.bool_)
-            mine = ids if len(ids) and pages[0] == page and (pages == page).all() else ids[
-                pages == page
-            ]
+            mine = (
+                ids
+                if len(ids) and pages[0] == page and (pages == page).all()
+                else ids[pages == page]
+            )
             bits[mine & ((1 << _PAGE_BITS) - 1)] = True
             if page == 0:
                 bits[0] = False

@@ -26,6 +26,7 @@ from trueput.nsys_rows.tables import (
     coded,
     filtered,
     numbers_of,
+    sound_times,
     without_zero,
 )
 from trueput.scan import Damage
@@ -35,9 +36,7 @@ from trueput.tally import Tally
 TABLE: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _NUMBERS = ("start", "end", "globalTid", "correlationId", "nameId")
 _VERSION = re.compile(r"_v\d{4,}$")
-_LAUNCH = re.compile(
-    r"(?:cuda|cu|hip)(?:Launch|GraphLaunch|Memcpy|Memset|MemPrefetch|GraphUpload)"
-)
+_LAUNCH = re.compile(r"(?:cuda|cu|hip)(?:Launch|GraphLaunch|Memcpy|Memset|MemPrefetch|GraphUpload)")
 _GRAPH = re.compile(r"(?:cuda|cu|hip)GraphLaunch")
 THREAD_MASK: Final = 0xFFFFFF
 
@@ -52,7 +51,7 @@ class LaunchCounts:
     damaged: bool = False
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8192)
 def plain_api(name: str | None) -> str | None:
     """Return the name of a call without its version: `cudaLaunchKernel` for `..._v7000`."""
     return None if name is None else _VERSION.sub("", name)
@@ -121,10 +120,7 @@ class Launches:
         return found
 
     def _sound(self, batch: pa.RecordBatch, keep: Flags) -> Flags:
-        good: Flags = numbers_of(batch, "end") >= numbers_of(batch, "start")
-        for name in ("start", "end"):
-            if batch.column(name).null_count:
-                good &= batch.column(name).is_valid().to_numpy(zero_copy_only=False)
+        good = sound_times(batch)
         wrong = int((keep & ~good).sum())
         if wrong:
             self.tally.add("NSYS009", text="calls", count=wrong)
@@ -137,7 +133,9 @@ def sole_process(tables: Tables) -> int | None:
     for batch in tables.batches(Query(TABLE, ("globalTid",))):
         if isinstance(batch, Damage):
             return None
-        found |= {t & ~THREAD_MASK for t in coded(batch.column("globalTid")).values if t is not None}
+        found |= {
+            t & ~THREAD_MASK for t in coded(batch.column("globalTid")).values if t is not None
+        }
         if len(found) > 1:
             return None
     return found.pop() if found else None

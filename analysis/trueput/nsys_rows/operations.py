@@ -15,6 +15,7 @@ from trueput.nsys_rows.devices import ON_HOST, Devices
 from trueput.nsys_rows.keys import KeySet
 from trueput.nsys_rows.tables import (
     Coded,
+    Column,
     Flags,
     Ints,
     Names,
@@ -24,6 +25,7 @@ from trueput.nsys_rows.tables import (
     filtered,
     numbers_of,
     paired,
+    sound_times,
     without_zero,
 )
 from trueput.scan import Damage
@@ -105,12 +107,8 @@ class Operations:
                 yield Batch("gpu_ops", self._rows(sound, kind, more))
 
     def _sound(self, batch: pa.RecordBatch, kind: str) -> pa.RecordBatch:
-        start, end = numbers_of(batch, "start"), numbers_of(batch, "end")
-        keep = end >= start
-        for name in ("start", "end"):
-            if batch.column(name).null_count:
-                keep &= batch.column(name).is_valid().to_numpy(zero_copy_only=False)
-        untimed = (start == 0) & (end == 0)
+        untimed = (numbers_of(batch, "start") == 0) & (numbers_of(batch, "end") == 0)
+        keep = sound_times(batch)
         keep &= ~untimed
         lost = len(batch) - int(keep.sum())
         if not lost:
@@ -185,7 +183,7 @@ class Operations:
             )
         return own
 
-    def _quality(self, lengths: Ints) -> pa.Array | None:
+    def _quality(self, lengths: Ints) -> Column | None:
         zero = lengths == 0
         long: Flags = lengths > self.long_ns if self.long_ns is not None else np.zeros_like(zero)
         if not zero.any() and not long.any():
@@ -197,12 +195,12 @@ class Operations:
         return Coded(codes, []).text([None, "zero_duration", "suspicious_length"])
 
 
-def text_of(rows: int, text: str) -> pa.DictionaryArray:
+def text_of(rows: int, text: str) -> Column:
     """Return a column of one text."""
     return Coded(np.zeros(rows, np.int32), []).text([text])
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8192)
 def _class(name: str | None) -> str:
     return "communication" if name and COMMUNICATION.search(name) else "compute"
 
@@ -217,7 +215,7 @@ def long_from_span(tables: Tables) -> int | None:
             if isinstance(batch, Damage):
                 break
             start, end = numbers_of(batch, "start"), numbers_of(batch, "end")
-            good = (end >= start) & ((start != 0) | (end != 0))
+            good = sound_times(batch) & ((start != 0) | (end != 0))
             rows += int(good.sum())
             if good.any():
                 low.append(int(start[good].min()))

@@ -20,6 +20,7 @@ from trueput.nsys_rows.launches import THREAD_MASK
 from trueput.nsys_rows.operations import text_of
 from trueput.nsys_rows.tables import (
     Coded,
+    Column,
     Flags,
     Names,
     Query,
@@ -28,6 +29,8 @@ from trueput.nsys_rows.tables import (
     filtered,
     numbers_of,
     paired,
+    sound_times,
+    without,
 )
 from trueput.scan import Damage
 from trueput.source_api import Batch, Item
@@ -40,9 +43,10 @@ _RANGES = (59, 60, 70, 71)
 _DOMAIN_CREATED = 75
 _NUMBERS = ("start", "end", "eventType", "globalTid", "endGlobalTid", "textId", "domainId")
 _LONGEST_NAME: Final = 1024
+_LONGEST_STEP: Final = 4096
 _COMPOSITION = ("context_requests", "context_tokens", "generation_requests", "generation_tokens")
 
-_step = lru_cache(maxsize=100_000)(parse_step)
+_step = lru_cache(maxsize=16_384)(parse_step)
 
 
 @dataclass
@@ -86,14 +90,11 @@ class Ranges:
         return found
 
     def _sound(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        start, end = numbers_of(batch, "start"), numbers_of(batch, "end")
         closed: Flags = np.ones(len(batch), np.bool_)
         if batch.column("end").null_count:
             closed = batch.column("end").is_valid().to_numpy(zero_copy_only=False)
             self.tally.add("NSYS007", count=int((~closed).sum()))
-        wrong = closed & (end < start)
-        if batch.column("start").null_count:
-            wrong |= closed & batch.column("start").is_null().to_numpy(zero_copy_only=False)
+        wrong = closed & ~sound_times(batch)
         if wrong.any():
             self.tally.add("NSYS009", text="ranges", count=int(wrong.sum()))
         return filtered(batch, closed & ~wrong)
@@ -122,35 +123,36 @@ class Ranges:
         out |= _composition(names)
         return pa.RecordBatch.from_pydict(out)
 
-    def _threads(self, batch: pa.RecordBatch, thread: Coded) -> pa.Array:
+    def _threads(self, batch: pa.RecordBatch, thread: Coded) -> Column:
         keys = thread.text([None if t is None else str(t) for t in thread.values])
         ends = batch.column("endGlobalTid")
         if ends.null_count == len(ends):
             return keys
-        other = pc.and_(pc.not_equal(ends, batch.column("globalTid")), pc.not_equal(ends, 0))
-        other = pc.fill_null(other, False)
-        crossing = pc.sum(other).as_py() or 0
-        if not crossing:
+        last = numbers_of(batch, "endGlobalTid")
+        crossing = (last != 0) & (last != numbers_of(batch, "globalTid"))
+        if not crossing.any():
             return keys
-        self.tally.add("NSYS008", count=crossing)
-        return pc.if_else(other, None, keys.cast(pa.string()))
+        self.tally.add("NSYS008", count=int(crossing.sum()))
+        return without(keys.cast(pa.string()), pa.array(crossing))
 
-    def _texts(self, batch: pa.RecordBatch) -> pa.Array:
+    def _texts(self, batch: pa.RecordBatch) -> Column:
         """Return the text of each range, else the string of its text id, else NULL."""
-        texts = batch.column("text")
-        empty = pc.equal(texts, "")
+        texts: Column = batch.column("text")
+        empty = pc.equal(texts, pa.scalar(""))
         if not pc.any(empty).as_py():
             return texts
         ids = coded(batch.column("textId"))
         named = ids.text(self.names.of(ids.values)).cast(pa.string())
-        return pc.if_else(empty, named, texts)
+        compute: Any = pc
+        found: Column = compute.if_else(empty, named, texts)
+        return found
 
 
-def _composition(names: Coded) -> dict[str, pa.Array]:
-    steps = [_step(text) if text and len(text) < 65_536 else None for text in names.values]
+def _composition(names: Coded) -> dict[str, Column]:
+    steps = [_step(text) if text and len(text) <= _LONGEST_STEP else None for text in names.values]
     if not any(steps):
         return {}
-    out: dict[str, pa.Array] = {"dialect": names.text([s and s.dialect for s in steps])}
+    out: dict[str, Column] = {"dialect": names.text([s.dialect if s else None for s in steps])}
     for column in _COMPOSITION:
         out[column] = names.numbers(_told(steps, column))
     return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,13 @@ from trueput.scan import Damage
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 Flags: TypeAlias = "npt.NDArray[np.bool_]"
+Column: TypeAlias = "pa.Array[Any]"
+
+
+FAR_NS: Final = 2**61
+LONGEST_TEXT: Final = 2048
+"""Characters of a string that are kept."""
+_FEW_PAIRS: Final = 65_536
 
 
 @dataclass(frozen=True)
@@ -46,11 +53,20 @@ class Tables(Protocol):
 
 def numbers_of(batch: pa.RecordBatch, name: str) -> Ints:
     """Return a column as whole numbers, 0 for NULL."""
-    column = batch.column(name)
-    if column.null_count:
-        column = pc.fill_null(column, 0)
-    found: Ints = column.to_numpy(zero_copy_only=False)
+    column: Any = batch.column(name)
+    whole = pc.fill_null(column, 0) if column.null_count else column
+    found: Ints = whole.to_numpy(zero_copy_only=False)
     return found
+
+
+def sound_times(batch: pa.RecordBatch) -> Flags:
+    """Return for each row whether it has a start and an end, in order, within 70 years of 0."""
+    start, end = numbers_of(batch, "start"), numbers_of(batch, "end")
+    good: Flags = (end >= start) & (start > -FAR_NS) & (end < FAR_NS)
+    for name in ("start", "end"):
+        if batch.column(name).null_count:
+            good &= batch.column(name).is_valid().to_numpy(zero_copy_only=False)
+    return good
 
 
 def filtered(batch: pa.RecordBatch, keep: Flags) -> pa.RecordBatch:
@@ -58,13 +74,20 @@ def filtered(batch: pa.RecordBatch, keep: Flags) -> pa.RecordBatch:
     return batch if keep.all() else batch.filter(pa.array(keep))
 
 
-def without_zero(batch: pa.RecordBatch, name: str) -> pa.Array:
+def without_zero(batch: pa.RecordBatch, name: str) -> Column:
     """Return a column with its zeros as NULL: fillers of exports that know no NULL."""
     column = batch.column(name)
     if column.null_count == len(column):
         return column
-    zeros = pc.equal(column, 0)
-    return pc.if_else(zeros, None, column) if pc.any(zeros).as_py() else column
+    zeros = pc.equal(column, pa.scalar(0, column.type))
+    return without(column, zeros) if pc.any(zeros).as_py() else column
+
+
+def without(column: Column, gone: Column) -> Column:
+    """Return a column with NULL where `gone` is true."""
+    compute: Any = pc
+    found: Column = compute.if_else(gone, None, column)
+    return found
 
 
 @dataclass(frozen=True)
@@ -74,13 +97,13 @@ class Coded:
     codes: npt.NDArray[np.int32]
     values: list[Any]
 
-    def text(self, texts: Sequence[str | None]) -> pa.DictionaryArray:
+    def text(self, texts: Sequence[str | None]) -> Column:
         """Return the column with each value replaced by its text."""
         return text_column(self.codes, texts)
 
-    def numbers(self, numbers: Sequence[int | None]) -> pa.Array:
+    def numbers(self, numbers: Sequence[int | None]) -> Column:
         """Return the column with each value replaced by a number."""
-        return pa.array(numbers, pa.int64()).take(pa.array(self.codes))
+        return pa.array(numbers, pa.int64()).take(pa.array(self.codes, pa.int32()))
 
     def flags(self, flags: Sequence[bool]) -> Flags:
         """Return for each row the flag of its value."""
@@ -88,9 +111,7 @@ class Coded:
         return found
 
 
-def text_column(
-    codes: npt.NDArray[np.int32], texts: Sequence[str | None]
-) -> pa.DictionaryArray:
+def text_column(codes: npt.NDArray[np.int32], texts: Sequence[str | None]) -> Column:
     """Return texts by position; None is NULL."""
     indices = pa.array(codes, pa.int32())
     if None in texts:
@@ -100,7 +121,7 @@ def text_column(
     return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string()))
 
 
-def coded(column: pa.Array) -> Coded:
+def coded(column: Column) -> Coded:
     """Return a column as codes; NULL is a value like any other."""
     found = column.dictionary_encode(null_encoding="encode")
     codes: npt.NDArray[np.int32] = found.indices.to_numpy(zero_copy_only=False)
@@ -110,18 +131,24 @@ def coded(column: pa.Array) -> Coded:
 def paired(one: Coded, other: Coded) -> Coded:
     """Return the pairs of two columns that do occur, as one coded column of tuples."""
     width = len(other.values)
-    flat = one.codes * np.int32(width) + other.codes
-    used = np.bincount(flat, minlength=1).nonzero()[0]
-    place = np.zeros(int(used[-1]) + 1 if len(used) else 1, np.int32)
-    place[used] = np.arange(len(used), dtype=np.int32)
+    if len(one.values) * width <= _FEW_PAIRS:
+        flat = one.codes * np.int32(width) + other.codes
+        used = np.bincount(flat, minlength=1).nonzero()[0]
+        place = np.zeros(len(one.values) * width, np.int32)
+        place[used] = np.arange(len(used), dtype=np.int32)
+        codes = place[flat]
+    else:
+        wide = one.codes.astype(np.int64) * width + other.codes
+        used, inverse = np.unique(wide, return_inverse=True)
+        codes = inverse.astype(np.int32)
     pairs = [(one.values[u // width], other.values[u % width]) for u in used.tolist()]
-    return Coded(place[flat], pairs)
+    return Coded(codes, pairs)
 
 
 class Names:
     """Texts by string id, remembered up to a bound, and what follows from a text."""
 
-    _MOST = 200_000
+    _MOST = 20_000
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from trueput.errors import InputError, UsageError
-from trueput.ingest.folders import RunFolder, content_sha256, find_runs, several_paths
+from trueput.errors import UsageError
+from trueput.ingest.folders import RunFolder, as_text, content_sha256, find_runs, several_paths
 from trueput.ingest.run import Ingested, Progress, hash_run, ingest_run
 from trueput.ingest.store import Store
 from trueput.verbs.opening import open_store
@@ -44,6 +44,8 @@ def _folders(paths: list[Path], run: str | None) -> list[RunFolder]:
         return found
     if not run.strip():
         raise UsageError("--run: the name is empty")
+    if "\0" in run or as_text(run) != run:
+        raise UsageError("--run: the name is not text (UTF-8 without NUL)")
     for path in paths:
         inside = find_runs(path)
         if len(inside) > 1 or inside[0].root.resolve() != path.resolve():
@@ -67,7 +69,4 @@ def _one(folder: RunFolder, store: Store, replace: bool, progress: Progress | No
             f"the store already holds another run `{folder.run_id}` (from `{held.path}`)",
             f"`--run NAME` keeps both; `--replace` puts `{folder.root}` in its place",
         )
-    done = ingest_run(folder, folder.run_id, store, hashes, progress)
-    if not done.files and done.state != "unchanged":
-        raise InputError(f"`{folder.root}`: no file of it is of a known format")
-    return done
+    return ingest_run(folder, folder.run_id, store, hashes, progress, needs_claim=True)

@@ -45,6 +45,8 @@ def db(output: Path, reading: Reading | None = None) -> Path:
     made, _ = selection(how.open_store(), None, how)
     if output.exists() and output.is_dir():
         raise UsageError(f"`{output}` is a folder")
+    if not output.parent.is_dir():
+        raise UsageError(f"`{output.parent}` is no folder, so `{output.name}` cannot be written")
     scratch = output.with_name(f".{output.name}.new")
     scratch.unlink(missing_ok=True)
     write_database(made, scratch)

@@ -72,8 +72,22 @@ def _tables_in(node: Any, ctes: set[str], out: set[tuple[str, str]]) -> None:
             _tables_in(value, ctes, out)
 
 
-def reads(connection: DuckDBPyConnection, sql: str) -> set[tuple[str, str]]:
+_MOST_KEPT = 1000
+_kept: dict[str, frozenset[tuple[str, str]]] = {}
+"""What texts read, kept: the views are asked for by every question."""
+
+
+def reads(connection: DuckDBPyConnection, sql: str) -> frozenset[tuple[str, str]]:
     """Return the (schema, table) pairs that a SELECT reads, without its own CTEs."""
+    found = _kept.get(sql)
+    if found is None:
+        found = _parsed(connection, sql)
+        if len(_kept) < _MOST_KEPT:
+            _kept[sql] = found
+    return found
+
+
+def _parsed(connection: DuckDBPyConnection, sql: str) -> frozenset[tuple[str, str]]:
     row = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
     assert row is not None
     tree = json.loads(row[0])
@@ -82,7 +96,7 @@ def reads(connection: DuckDBPyConnection, sql: str) -> set[tuple[str, str]]:
     ctes: set[str] = set()
     out: set[tuple[str, str]] = set()
     _tables_in(tree, ctes, out)
-    return {(schema, name) for schema, name in out if schema != "main" or name not in ctes}
+    return frozenset((s, name) for s, name in out if s != "main" or name not in ctes)
 
 
 def in_order(connection: DuckDBPyConnection) -> list[Model]:

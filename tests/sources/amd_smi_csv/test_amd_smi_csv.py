@@ -11,6 +11,7 @@ from sources.gpu_reading import (
     cases,
     check_bytes,
     check_case,
+    check_cut_archive,
     fixture,
     input_of,
     problems_of,
@@ -59,3 +60,16 @@ def test_recorded_file() -> None:
         "mem_clock": None,
     }
     assert problems_of(items) == {"AMDSMI006": 1}
+
+
+def test_a_damaged_archive_is_partial() -> None:
+    rows_before = b"".join(b"%d,5,%d\n" % (n % 8, n * 7919 % 700) for n in range(5000))
+    codes, found = check_cut_archive(SOURCE, b"gpu,gfx,socket_power\n" + rows_before, "amd.csv")
+    assert "AMDSMI004" in codes
+    assert found["gpu_samples"]
+
+
+def test_a_file_without_a_header_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "empty.txt"
+    path.write_bytes(b"")
+    assert problems_of(read_items(SOURCE, path)) == {"AMDSMI005": 1}

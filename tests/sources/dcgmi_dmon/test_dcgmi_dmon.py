@@ -11,6 +11,7 @@ from sources.gpu_reading import (
     cases,
     check_bytes,
     check_case,
+    check_cut_archive,
     fixture,
     input_of,
     problems_of,
@@ -46,7 +47,8 @@ def test_any_damage(data: bytes, choice: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "mean"), [("engine_active", 0.794), ("tensor_active", 0.7006), ("dram_active", 0.2402)]
+    ("metric", "mean"),
+    [("engine_active", 0.794), ("tensor_active", 0.7006), ("dram_active", 0.2402)],
 )
 def test_recorded_text(metric: str, mean: float) -> None:
     items = read_items(SOURCE, fixture("virtualclient/dcgmi_dmon.txt"))
@@ -54,3 +56,16 @@ def test_recorded_text(metric: str, mean: float) -> None:
     assert len(values) == 15
     assert round(sum(values) / len(values), 4) == mean
     assert problems_of(items) == {"DCGMI006": 1}
+
+
+def test_a_damaged_archive_is_partial() -> None:
+    rows_before = b"".join(b"GPU %d  %d.5\n" % (n % 8, n * 7919 % 700) for n in range(5000))
+    codes, found = check_cut_archive(SOURCE, b"#Entity   POWER\nID\n" + rows_before, "dcgmi.txt")
+    assert "DCGMI004" in codes
+    assert found["gpu_samples"]
+
+
+def test_a_file_without_a_header_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "empty.txt"
+    path.write_bytes(b"")
+    assert problems_of(read_items(SOURCE, path)) == {"DCGMI005": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from sources.gpu_reading import (
     cases,
     check_bytes,
     check_case,
+    check_cut_archive,
     fixture,
     input_of,
     problems_of,
@@ -77,7 +79,7 @@ def test_recorded_headerless_log() -> None:
     assert len(power) == 1923
     assert power[-1][0] - power[0][0] == 9_636_953_000_000
     assert round(sum(value for _, value in power) / len(power), 4) == 16.5209
-    steps = list(zip(power, power[1:], strict=False))
+    steps = list(pairwise(power))
     energy = sum((b[0] - a[0]) / 1e9 * (a[1] + b[1]) / 2 for a, b in steps)
     assert round(energy, 2) == 159221.03
     assert max(b[0] - a[0] for a, b in steps) == 5_723_000_000
@@ -138,3 +140,16 @@ def test_recorded_compute_applications(name: str, processes: list[float]) -> Non
     assert of(samples, "processes") == processes
     assert of(samples, "process_memory") == [19798 * 2**20 for _ in processes]
     assert problems_of(items) == ({"SMICSV008": 1} if processes else {})
+
+
+def test_a_damaged_archive_is_partial() -> None:
+    rows_before = b"".join(b"%d, %d.5 W\n" % (n % 8, n * 7919 % 700) for n in range(5000))
+    codes, found = check_cut_archive(SOURCE, b"index, power.draw [W]\n" + rows_before, "gpu.csv")
+    assert "SMICSV006" in codes
+    assert found["gpu_samples"]
+
+
+def test_rows_of_another_length_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.csv"
+    path.write_text("index, power.draw [W]\n0, 5 W\n0, 5 W, 6 W\n")
+    assert problems_of(read_items(SOURCE, path)) == {"SMICSV003": 1}

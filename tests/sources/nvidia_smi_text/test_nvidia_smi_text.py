@@ -12,6 +12,7 @@ from sources.gpu_reading import (
     cases,
     check_bytes,
     check_case,
+    check_cut_archive,
     fixture,
     input_of,
     problems_of,
@@ -100,3 +101,18 @@ def test_recorded_pmon(
     assert of(samples, "processes") == processes
     assert of(samples, "process_sm_util") == share
     assert problems_of(items) == {"SMITEXT006": 1}
+
+
+def test_a_damaged_archive_is_partial() -> None:
+    rows_before = b"".join(b"   %d  %d\n" % (n % 8, n * 7919 % 700) for n in range(5000))
+    codes, found = check_cut_archive(
+        SOURCE, b"# gpu    pwr\n# Idx      W\n" + rows_before, "dmon.txt"
+    )
+    assert "SMITEXT004" in codes
+    assert found["gpu_samples"]
+
+
+def test_a_file_without_a_header_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "empty.txt"
+    path.write_bytes(b"")
+    assert problems_of(read_items(SOURCE, path)) == {"SMITEXT005": 1}

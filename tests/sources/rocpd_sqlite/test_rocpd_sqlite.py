@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sqlite3
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -174,3 +175,29 @@ def test_any_damage(whole: bytes, data: st.DataObject) -> None:
     check_bytes(SOURCE, whole[:at] + middle + whole[at + len(middle) :], "a.db")
     check_bytes(SOURCE, whole[:at], "a.db")
     check_bytes(SOURCE, middle, "a.db")
+
+
+def change(path: Path, statement: str) -> Path:
+    """Change a database with one statement."""
+    connection = sqlite3.connect(path)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+    return path
+
+
+def test_an_absurd_kernel_is_clipped(tmp_path: Path) -> None:
+    path = make_database(tmp_path / "a.db", "3")
+    table = "rocpd_kernel_dispatch_" + FIRST.replace("-", "_")
+    items = read_items(SOURCE, change(path, f'UPDATE {table} SET "end" = 500000000 WHERE id = 2'))
+    [clipped] = [op for op in rows_of(items)["gpu_ops"] if op["quality"] == "clipped"]
+    assert (clipped["start_at_ns"], clipped["end_at_ns"]) == (150, 400)
+    assert problems_of(items)["ROCPD004"] == 1
+
+
+def test_a_database_without_kernels_is_said(tmp_path: Path) -> None:
+    path = make_database(tmp_path / "a.db", "3", views=False)
+    table = "rocpd_kernel_dispatch_" + FIRST.replace("-", "_")
+    items = read_items(SOURCE, change(path, f"DROP TABLE {table}"))
+    assert problems_of(items)["ROCPD006"] == 1
+    assert len(rows_of(items)["gpu_launches"]) == 2

@@ -12,6 +12,7 @@ from sources.gpu_reading import (
     cases,
     check_bytes,
     check_case,
+    check_cut_archive,
     fixture,
     input_of,
     problems_of,
@@ -20,6 +21,7 @@ from sources.gpu_reading import (
     span_facts,
 )
 
+from trueput.source_api import ReadOptions
 from trueput.sources.rocprofv3_csv import SOURCE
 
 CASES = cases(__file__)
@@ -77,3 +79,30 @@ def test_a_missing_column_is_said(tmp_path: Path) -> None:
 def test_recorded_files(name: str, table: str, count: int, total: int, union: int) -> None:
     found = span_facts(rows(SOURCE, fixture(f"rocprofiler_sdk/{name}.csv"))[table])
     assert (found["rows"], found["sum_ns"], found["union_ns"]) == (count, total, union)
+
+
+@pytest.mark.parametrize(
+    ("relative_path", "key"),
+    [
+        ("908_kernel_trace.csv", "p908:2"),
+        ("host/908_kernel_trace.csv.gz", "p908:2"),
+        ("kernel_trace.csv", "p?:2"),
+        ("rank1/kernel_trace.csv", "p?rank1:2"),
+        ("out_kernel_trace.csv", "p?out:2"),
+        ("rank1/out_kernel_trace.csv", "p?rank1/out:2"),
+    ],
+)
+def test_devices_of_several_processes_stay_apart(relative_path: str, key: str) -> None:
+    path = CASES[0].parent / "kernels_newer" / "908_kernel_trace.csv"
+    found = rows(SOURCE, path, ReadOptions(relative_path=relative_path))
+    assert found["gpu_ops"][0]["device_key"] == key
+
+
+def test_a_damaged_archive_is_partial() -> None:
+    header, row = (
+        (CASES[0].parent / "kernels_newer" / "908_kernel_trace.csv").read_text().split("\n")[:2]
+    )
+    data = "\n".join([header, *(row.replace("1000,", f"{n}000,") for n in range(1, 3000))])
+    codes, found = check_cut_archive(SOURCE, data.encode(), "908_kernel_trace.csv")
+    assert "ROCCSV004" in codes
+    assert found["gpu_captures"][0]["status"] == "partial"

@@ -22,7 +22,15 @@ def command(
     """Measure run-to-run variation of repeats, as lines for a policy."""
     from dataclasses import asdict
 
-    from trueput.cli.output import Grid, emit, grid_writers, print_grid, rendered, to_json
+    from trueput.cli.output import (
+        Grid,
+        emit,
+        grid_writers,
+        print_grid,
+        printable,
+        rendered,
+        to_json,
+    )
     from trueput.units import ns_text
     from trueput.verbs.noise import noise
 
@@ -35,7 +43,11 @@ def command(
          ns_text(round(v.mean)) if v.unit == "ns" else v.mean, v.log_sd, v.runs]
         for v in found.variations
     ]  # fmt: skip
-    lines = ["", "for the policy:", "", *found.policy_lines] if found.policy_lines else []
+    lines = (
+        ["", "for the policy:", "", *map(printable, found.policy_lines)]
+        if found.policy_lines
+        else []
+    )
     writers = grid_writers(Grid(columns, rows, right=right))
     writers["table"] = lambda: (
         rendered(lambda c: print_grid(c, Grid(columns, people, right=right)))

@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Final
 
 from trueput.clock import ClockKind
-from trueput.scan import Damage, text_blocks
+from trueput.lines import lines_of
+from trueput.scan import Block, Damage, text_blocks
 from trueput.source_api import NOT_MINE, Clock, Item, ReadOptions, Severity, Sniff, Source
 from trueput.tally import Codes, Tally, meanings
 from trueput.telemetry import BadValueError, Samples, parse_value
@@ -93,7 +94,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
         if isinstance(block, Damage):
             reader.tally.add("AMDSMI004", text=block.text)
         else:
-            yield from reader.block(block.data, block.first_line)
+            yield from reader.block(block)
     yield from reader.finish()
     timed = reader.samples.timed > 0
     yield Clock(ClockKind.UTC if timed else ClockKind.NONE, method="seconds of the epoch")
@@ -107,20 +108,14 @@ class _Reader:
         self.samples = Samples()
         self._names: list[str] = []
 
-    def block(self, data: bytes, first_line: int) -> Iterator[Item]:
+    def block(self, block: Block) -> Iterator[Item]:
         """Read whole lines."""
-        lines = data.decode("utf-8", "replace").splitlines()
-        for number, line in enumerate(lines, first_line):
-            line = line.removeprefix("\ufeff").strip()
-            if not line:
-                continue
+        for number, line, ended in lines_of(block):
             fields = _fields(line)
             if _is_header(fields):
                 self._names = [field.lower() for field in fields]
             elif self._names and not self._row(fields, number):
-                last = number - first_line == len(lines) - 1
-                cut = last and not data.endswith(b"\n")
-                self.tally.add("AMDSMI003" if cut else "AMDSMI001", number)
+                self.tally.add("AMDSMI001" if ended else "AMDSMI003", number)
         yield from self.samples.full()
 
     def _row(self, fields: list[str], number: int) -> bool:

@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Final
 
 from trueput.clock import ClockKind
-from trueput.scan import Damage, text_blocks
+from trueput.lines import lines_of
+from trueput.scan import Block, Damage, text_blocks
 from trueput.source_api import NOT_MINE, Clock, Item, ReadOptions, Severity, Sniff, Source
 from trueput.tally import Codes, Tally, meanings
 from trueput.telemetry import BadValueError, Samples, parse_value
@@ -86,7 +87,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
         if isinstance(block, Damage):
             reader.tally.add("DCGMI004", text=block.text)
         else:
-            yield from reader.block(block.data, block.first_line)
+            yield from reader.block(block)
     yield from reader.finish()
     yield Clock(ClockKind.NONE, method="the text has no time")
 
@@ -99,18 +100,15 @@ class _Reader:
         self.samples = Samples()
         self._names: list[str] = []
 
-    def block(self, data: bytes, first_line: int) -> Iterator[Item]:
+    def block(self, block: Block) -> Iterator[Item]:
         """Read whole lines."""
-        lines = data.decode("utf-8", "replace").splitlines()
-        for number, line in enumerate(lines, first_line):
-            line = line.removeprefix("\ufeff").strip()
-            if not line or line.startswith(_TAIL):
+        for number, line, ended in lines_of(block):
+            if line.startswith(_TAIL):
                 continue
             if found := _HEADER.match(line):
                 self._names = found[1].split()
             elif not self._names or not self._row(line, number):
-                last = number - first_line == len(lines) - 1
-                cut = last and not data.endswith(b"\n") and bool(self._names)
+                cut = not ended and bool(self._names)
                 self.tally.add("DCGMI003" if cut else "DCGMI001", number)
         yield from self.samples.full()
 

@@ -97,7 +97,7 @@ SOURCE = Source(
         " step carried; not which requests, and a profiled run is no baseline for speed."
     ),
     turn_on=(
-        "vLLM: --profiler-config '{\"profiler\": \"torch\", \"torch_profiler_dir\": \"DIR\"}', then"
+        'vLLM: --profiler-config \'{"profiler": "torch", "torch_profiler_dir": "DIR"}\', then'
         " POST /start_profile and /stop_profile"
     ),
 )

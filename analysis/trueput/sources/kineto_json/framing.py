@@ -29,7 +29,9 @@ _SAMPLE = 256 << 10
 _CLOSE = ord("}")
 
 _LIST = re.compile(rb'"traceEvents"\s*:\s*\[|\A(?:\xef\xbb\xbf)?\s*\[(?=\s*[{\]])')
-_BORDER = re.compile(rb'\}\s{0,64},\s{0,64}\{(?=\s{0,64}("(?:ph|name|cat|pid|tid|ts|args|id|bp|s)"))')
+_BORDER = re.compile(
+    rb'\}\s{0,64},\s{0,64}\{(?=\s{0,64}("(?:ph|name|cat|pid|tid|ts|args|id|bp|s)"))'
+)
 _CONTENT = re.compile(rb"[^ \t\r\n,]")
 _FIRST = re.compile(rb'\{\s*"ph"\s*:\s*"([^"\\])"(?:\s*,\s*"cat"\s*:\s*"([^"\\]*)")?')
 

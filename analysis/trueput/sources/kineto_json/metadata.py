@@ -80,7 +80,9 @@ def _value(text: str, at: int) -> tuple[Any, bool]:
     except (ValueError, RecursionError):
         pass
     try:
-        return _DECODER.raw_decode(_NOT_AVAILABLE.sub(r"\1null", text[at : at + (1 << 20)]))[0], True
+        return _DECODER.raw_decode(_NOT_AVAILABLE.sub(r"\1null", text[at : at + (1 << 20)]))[
+            0
+        ], True
     except (ValueError, RecursionError):
         return None, False
 

@@ -23,8 +23,8 @@ _HOST_WORK = re.compile(r"LaunchHostFunc")
 _SUFFIX = re.compile(r"(?:\.(?:json|gz|zip|zst|pt|trace))+$", re.IGNORECASE)
 _STAMP = re.compile(r"[.\-_]\d{9,}(?=[.\-_]|$)")
 _RANK = re.compile(r"(?:^|[^a-z])rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
-_PLACE = re.compile(r"(?:^|[^a-z])((?:tp|dp|pp|ep|dcp)[-_]?\d{1,5}(?:[-_](?:tp|dp|pp|ep|dcp)[-_]?\d{1,5})*)"
-                    r"(?![0-9])", re.IGNORECASE)  # fmt: skip
+_AXIS = r"(?:tp|dp|pp|ep|dcp)[-_]?\d{1,5}"
+_PLACE = re.compile(rf"(?:^|[^a-z])({_AXIS}(?:[-_]{_AXIS})*)(?!\d)", re.IGNORECASE)
 
 
 def kernel_class(name: str) -> str:

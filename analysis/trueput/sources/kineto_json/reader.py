@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from trueput.sources.kineto_json.repair import Mended, mend, whole_events
 from trueput.sources.kineto_json.rows import STRUCTURE, WANTED, Rows
 
 SEGMENT_BYTES = 4 << 20
+_LIST_END = re.compile(r"\}\s*,?\s*(\])\s*(?=,\s*\"|\}?\s*\Z)")
+_MAX_JOINED = 8
 _LOST_EVENTS = ("KINETO004", "KINETO007", "KINETO008", "KINETO009")
 
 
@@ -91,11 +94,15 @@ class Reader:
             texts.append(text)
         good = self._columns.valid(pa.array(texts, pa.string()))
         result: list[str] = []
+        done = -1
         for at, (text, fine) in enumerate(zip(texts, good, strict=True)):
+            if at <= done:
+                continue
             if fine:
                 result.append(text)
                 continue
-            mended = mend(text, WANTED)
+            joined, done = _joined(segment, at)
+            mended = joined or mend(text, WANTED)
             start = int(segment.starts[at])
             if mended.end is not None and b'"ph"' not in segment.data[start + len(text) :]:
                 shift = len(text[: mended.end].encode("utf-8", "replace"))
@@ -238,8 +245,22 @@ def _views(segment: Segment) -> Any:
     views[:, 0:4] = segment.lengths.astype("<i4").view(np.uint8).reshape(-1, 4)
     views[:, 4:8] = octets[starts[:, None] + np.arange(4)]
     views[:, 12:16] = starts.astype("<i4").view(np.uint8).reshape(-1, 4)
-    buffers = [None, pa.py_buffer(views), pa.py_buffer(data)]
+    buffers = [None, pa.py_buffer(views.tobytes()), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.string_view(), len(starts), buffers)
+
+
+def _joined(segment: Segment, at: int) -> tuple[Mended | None, int]:
+    """Read an event that was cut at objects within it: with some of what follows it is whole.
+
+    Return what was found and the last piece that it took, or None where joining does not help.
+    """
+    start = int(segment.starts[at])
+    for last in range(at + 1, min(at + 1 + _MAX_JOINED, len(segment.starts))):
+        end = int(segment.starts[last] + segment.lengths[last])
+        found = whole_events(segment.data[start:end].decode("utf-8", "replace"))
+        if found.broken is None and found.end is None and found.events:
+            return found, last
+    return None, at
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -254,10 +275,5 @@ def _is_utf8(data: bytes) -> bool:
 
 def _list_end(text: str, start: int) -> int | None:
     """Return where the list of events ends behind a broken event, None where it does not."""
-    import re
-
-    found = None
-    for match in re.finditer(r"\}\s*,?\s*(\])\s*(?=,\s*\"|\}?\s*\Z)", text[start:]):
-        found = start + match.start(1)
-        break
-    return found
+    match = _LIST_END.search(text, start)
+    return match.start(1) if match else None

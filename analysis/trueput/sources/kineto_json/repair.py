@@ -23,8 +23,12 @@ def _nothing(_: str) -> None:
 _STRICT = json.JSONDecoder(parse_float=str, parse_constant=_nothing)
 _LENIENT = json.JSONDecoder(parse_float=str, parse_constant=_nothing, strict=False)
 _GAP = re.compile(r"[\s,]*")
-_NOT_AVAILABLE = re.compile(r"(:\s*)(?:N/A|[-+]?(?:nan|inf|infinity|none)|undefined)(?=\s*[,}\]])", re.I)
-_LOG_LINE = re.compile(r"^\s*(?:\[?(?:INFO|WARN|WARNING|ERROR|DEBUG)\b|[IWEF]\d{4} |STAGE:).*\n", re.M)
+_NOT_AVAILABLE = re.compile(
+    r"(:\s*)(?:N/A|[-+]?(?:nan|inf|infinity|none)|undefined)(?=\s*[,}\]])", re.I
+)
+_LOG_LINE = re.compile(
+    r"^\s*(?:\[?(?:INFO|WARN|WARNING|ERROR|DEBUG)\b|[IWEF]\d{4} |STAGE:).*\n", re.M
+)
 _LIST_END = re.compile(r"\]\s*(?:,\s*\"[^\"]*\"\s*:|\}?\s*\Z)")
 
 _NUMBER = r"\"?(-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\"?(?=\s*(?:[,}\]]|$))"

@@ -51,7 +51,7 @@ _COMPLETE, _KERNEL, _OVERHEAD, _ZERO_DURATION, _UNKNOWN, _PUSH_POP = (
     pa.scalar(word, pa.string())
     for word in ("X", "kernel", "overhead", "zero_duration", "?", "push_pop")
 )
-_FALSE = pa.scalar(False, pa.bool_())  # noqa: FBT003
+_FALSE = pa.scalar(False, pa.bool_())
 ABSOLUTE_FROM_NS = 100_000_000_000_000_000
 """Times above this count from the epoch: 3 years in, and no capture is as long."""
 _MAX_KNOWN = 50_000
@@ -131,7 +131,7 @@ class Rows:
                 yield Batch(table, rows)
 
     def _timed(self, events: pa.Table) -> pa.Table:
-        """Drop events without a usable time; ts and dur become start and end on the file's clock."""
+        """Drop events without a usable time; add their start and end."""
         start, length, limit = events["ts"], events["dur"], _NUMBER[MAX_INSTANT]
         usable = _true(pc.and_(
             pc.and_(pc.less(pc.abs(start), limit), pc.less(pc.abs(length), limit)),
@@ -140,9 +140,9 @@ class Rows:
         zero = _true(pc.and_(pc.equal(start, _NUMBER[0]), pc.equal(length, _NUMBER[0])))
         negative = _true(pc.less(length, _NUMBER[0]))
         good = pc.and_not(pc.and_not(usable, zero), negative)
-        self.problems.add("KINETO007", events.num_rows - (pc.sum(usable).as_py() or 0))
-        self.problems.add("KINETO008", pc.sum(zero).as_py() or 0)
-        self.problems.add("KINETO009", pc.sum(pc.and_(usable, negative)).as_py() or 0)
+        self.problems.add("KINETO007", events.num_rows - _count(usable))
+        self.problems.add("KINETO008", _count(zero))
+        self.problems.add("KINETO009", _count(pc.and_(usable, negative)))
         if not pc.all(good).as_py():
             events = events.filter(good)
         if not events.num_rows:
@@ -167,7 +167,7 @@ class Rows:
         correlation = _natural(events["correlation"], 1)
         self._count(events, is_kernel, device, correlation)
         zero = pc.equal(events["dur"], _NUMBER[0])
-        self.problems.add("KINETO010", pc.sum(zero).as_py() or 0)
+        self.problems.add("KINETO010", _count(zero))
         self.problems.add("KINETO020", device.null_count)
         return pa.table({
             "kind": kind,
@@ -190,14 +190,14 @@ class Rows:
     def _count(self, events: pa.Table, is_kernel: Any, device: Any, correlation: Any) -> None:
         totals = self.totals
         totals.operations += events.num_rows
-        totals.kernels += pc.sum(is_kernel).as_py() or 0
+        totals.kernels += _count(is_kernel)
         totals.ops_first_ns = min(totals.ops_first_ns, pc.min(events["start"]).as_py())
         totals.ops_last_ns = max(totals.ops_last_ns, pc.max(events["end"]).as_py())
         totals.longest_ns = max(totals.longest_ns, pc.max(events["dur"]).as_py())
         if len(totals.devices) < _MAX_KNOWN:
-            totals.devices.update(pc.drop_null(pc.unique(device)).to_pylist())
-        nodes = pc.sum(pc.greater(events["graph_node_id"], _NUMBER[0])).as_py()
-        totals.graph_nodes = totals.graph_nodes or bool(nodes)
+            totals.devices.update(n for n in pc.unique(device).to_pylist() if n is not None)
+        nodes = _count(pc.greater(events["graph_node_id"], _NUMBER[0]))
+        totals.graph_nodes = totals.graph_nodes or nodes > 0
         counts = pc.value_counts(pc.drop_null(correlation.filter(is_kernel)))
         many = counts.field(0).filter(pc.greater(counts.field(1), _NUMBER[1]))
         if len(totals.shared) < _MAX_GRAPHS:
@@ -215,7 +215,7 @@ class Rows:
             return None
         graph = self._map(events["api"], is_graph_launch, pa.bool_())
         self.totals.launches += events.num_rows
-        self.totals.graph_launches += pc.sum(graph).as_py() or 0
+        self.totals.graph_launches += _count(graph)
         if len(self.totals.graphs) < _MAX_GRAPHS:
             self.totals.graphs.update(events["correlation"].filter(graph).to_pylist())
         return pa.table({
@@ -231,7 +231,7 @@ class Rows:
         events = self._timed(events)
         if not events.num_rows:
             return None
-        names = pc.dictionary_encode(events["name"]).combine_chunks()
+        names: Any = pc.dictionary_encode(events["name"]).combine_chunks()
         words = names.dictionary.to_pylist()
         steps = [self._cached(parse_step, word) for word in words]
         self.totals.ranges += events.num_rows
@@ -262,9 +262,9 @@ class Rows:
             self.totals.overhead_ns = (self.totals.overhead_ns or 0) + pc.sum(lengths).as_py()
         return None
 
-    def _map(self, texts: Any, function: Callable[[str], Any], kind: pa.DataType) -> Any:
+    def _map(self, texts: Any, function: Callable[[str], object], kind: pa.DataType) -> Any:
         """Return what a function says of each text, asked once per different text."""
-        encoded = pc.dictionary_encode(texts).combine_chunks()
+        encoded: Any = pc.dictionary_encode(texts).combine_chunks()
         values = [self._cached(function, word) for word in encoded.dictionary.to_pylist()]
         return pa.array(values, kind).take(encoded.indices)
 
@@ -290,6 +290,11 @@ def _thousandths(times: Any) -> Any:
     return pa.array(low, pa.int64(), mask=unknown)
 
 
+def _count(mask: Any) -> int:
+    """Return how many are true."""
+    return int(pc.sum(mask).as_py() or 0)
+
+
 def _true(mask: Any) -> Any:
     """Return a mask without NULLs: unknown is false."""
     return pc.fill_null(mask, _FALSE)
@@ -310,10 +315,10 @@ def _or_number(numbers: Any, texts: Any) -> Any:
 
 def _keyed(key: str, texts: Any) -> Any:
     """Return `key:text` for each text, encoded so that each is made once."""
-    encoded = pc.dictionary_encode(texts).combine_chunks()
+    encoded: Any = pc.dictionary_encode(texts).combine_chunks()
     words = [f"{key}:{word}" for word in encoded.dictionary.to_pylist()]
     return pa.array(words, pa.string()).take(encoded.indices)
 
 
 def _graph_captures(names: Any) -> int:
-    return pc.sum(pc.match_substring_regex(names, r"^capture_[0-9]+_")).as_py() or 0
+    return _count(pc.match_substring_regex(names, r"^capture_[0-9]+_"))

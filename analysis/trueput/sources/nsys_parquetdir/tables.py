@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trueput.nsys_rows.tables import Query
+from trueput.nsys_rows.tables import LONGEST_TEXT, Query
 from trueput.scan import Damage
 from trueput.source_api import BATCH_ROWS
 
-LONGEST_TEXT: Final = 4096
 _FAILURES = (pa.ArrowException, OSError, ValueError)
 
 
@@ -52,7 +51,8 @@ class ParquetTables:
                 if isinstance(batch, Damage):
                     break
                 cut = pc.utf8_slice_codeunits(batch.column("value"), 0, LONGEST_TEXT)
-                self._strings.update(zip(batch.column("id").to_pylist(), cut.to_pylist(), strict=True))
+                ids_here: list[Any] = batch.column("id").to_pylist()
+                self._strings.update(zip(ids_here, map(str, cut.to_pylist()), strict=True))
         return {i: self._strings[i] for i in ids if i in self._strings}
 
     def batches(self, query: Query) -> Iterator[pa.RecordBatch | Damage]:
@@ -80,11 +80,7 @@ def _shaped(batch: pa.RecordBatch, query: Query, more: list[str]) -> pa.RecordBa
             _numbers(batch.column(name)) if name in here else pa.nulls(len(batch), pa.int64())
         )
     for name in query.texts:
-        arrays[name] = (
-            pc.fill_null(batch.column(name).cast(pa.string()), "")
-            if name in here
-            else pa.repeat("", len(batch))
-        )
+        arrays[name] = _texts(batch.column(name)) if name in here else pa.repeat("", len(batch))
     return pa.RecordBatch.from_pydict(arrays)
 
 
@@ -93,6 +89,10 @@ def _numbers(column: Any) -> Any:
     if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
         raise ValueError("text where numbers were expected")
     return column.cast(pa.int64(), safe=False)
+
+
+def _texts(column: Any) -> Any:
+    return pc.fill_null(column.cast(pa.string()), "")
 
 
 def _only(batch: pa.RecordBatch, query: Query) -> pa.RecordBatch:

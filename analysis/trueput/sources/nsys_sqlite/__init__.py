@@ -36,10 +36,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from trueput.clock import ClockKind
 from trueput.nsys_rows.codes import CODES
 from trueput.nsys_rows.export import TABLES, read_export
 from trueput.scan import whole_file
-from trueput.source_api import NOT_MINE, Item, Problem, ReadOptions, Sniff, Source
+from trueput.source_api import NOT_MINE, Clock, Item, Problem, ReadOptions, Sniff, Source
 from trueput.tally import meanings
 
 _MAGIC = b"SQLite format 3\x00"
@@ -66,17 +67,22 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
 
     from trueput.sources.nsys_sqlite.database import Database
 
+    clocks = 0
     try:
         with whole_file(path) as (plain, damage):
             if damage is not None:
                 yield _problem("NSYS002", damage.text)
             database = Database(plain)
             try:
-                yield from read_export(database, database.names, partial=damage is not None)
+                for item in read_export(database, database.names, partial=damage is not None):
+                    clocks += isinstance(item, Clock)
+                    yield item
             finally:
                 database.close()
     except (sqlite3.Error, OSError) as error:
         yield _problem("NSYS001", type(error).__name__)
+    if not clocks:
+        yield Clock(ClockKind.NONE)
     own = options.relative_path or path.name
     if any(f"{own}{end}" in options.siblings for end in ("-wal", "-journal")):
         yield _problem("NSYS019", "")

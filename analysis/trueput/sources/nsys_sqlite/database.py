@@ -17,11 +17,10 @@ import adbc_driver_manager
 import adbc_driver_sqlite
 import pyarrow as pa
 
-from trueput.nsys_rows.tables import Query
+from trueput.nsys_rows.tables import LONGEST_TEXT, Query
 from trueput.scan import Damage, sqlite_uri
 from trueput.source_api import BATCH_ROWS
 
-LONGEST_TEXT: Final = 4096
 _LEAST_ROW_BYTES: Final = 3
 _CAREFUL_ROWS: Final = 8192
 _FAILURES = (adbc_driver_manager.Error, pa.ArrowException, sqlite3.Error, OSError, ValueError)
@@ -76,7 +75,9 @@ class Database:
         for at in range(0, len(wanted), 500):
             some = wanted[at : at + 500]
             marks = ",".join("?" * len(some))
-            sql = f"SELECT id, substr(value, 1, {LONGEST_TEXT}) FROM StringIds WHERE id IN ({marks})"
+            sql = (
+                f"SELECT id, substr(value, 1, {LONGEST_TEXT}) FROM StringIds WHERE id IN ({marks})"
+            )
             try:
                 for number, text in self._connection.execute(sql, some):
                     if isinstance(text, str):
@@ -103,9 +104,7 @@ class Database:
             yield from self._careful(query, asked, given)
 
     def _fast(self, query: Query, asked: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        parts = [
-            f"coalesce({_quoted(c)}, '')" if c in query.texts else _quoted(c) for c in asked
-        ]
+        parts = [f"coalesce({_quoted(c)}, '')" if c in query.texts else _quoted(c) for c in asked]
         with (
             closing(adbc_driver_sqlite.connect(self._uri)) as database,
             closing(adbc_driver_manager.AdbcConnection(database)) as connection,
@@ -147,7 +146,10 @@ def _quoted(name: str) -> str:
 
 def _number_of(column: str) -> str:
     name = _quoted(column)
-    return f"CASE typeof({name}) WHEN 'integer' THEN {name} WHEN 'real' THEN CAST({name} AS INTEGER) END"
+    return (
+        f"CASE typeof({name}) WHEN 'integer' THEN {name}"
+        f" WHEN 'real' THEN CAST({name} AS INTEGER) END"
+    )
 
 
 def _text_of(column: str) -> str:
@@ -175,7 +177,9 @@ def _checked(batch: pa.RecordBatch, query: Query) -> pa.RecordBatch:
 
 def _built(rows: list[tuple[Any, ...]], asked: Sequence[str], query: Query) -> pa.RecordBatch:
     columns = dict(zip(asked, zip(*rows, strict=True), strict=True))
-    arrays = [pa.array(v, pa.string() if n in query.texts else pa.int64()) for n, v in columns.items()]
+    arrays = [
+        pa.array(v, pa.string() if n in query.texts else pa.int64()) for n, v in columns.items()
+    ]
     return _shaped(pa.RecordBatch.from_arrays(arrays, names=list(asked)), query)
 
 

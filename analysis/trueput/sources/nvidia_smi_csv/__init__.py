@@ -35,7 +35,8 @@ from pathlib import Path
 from typing import Final
 
 from trueput.clock import ClockKind
-from trueput.scan import Damage, text_blocks
+from trueput.lines import lines_of
+from trueput.scan import Block, Damage, text_blocks
 from trueput.source_api import NOT_MINE, Clock, Fact, Item, ReadOptions, Severity, Sniff, Source
 from trueput.sources.nvidia_smi_csv.columns import (
     Column,
@@ -90,7 +91,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
         if isinstance(block, Damage):
             reader.tally.add("SMICSV006", text=block.text)
         else:
-            yield from reader.block(block.data, block.first_line)
+            yield from reader.block(block)
     yield from reader.finish()
     timed = reader.samples.timed > 0
     yield Clock(ClockKind.LOCAL if timed else ClockKind.NONE, method="as printed, without a zone")
@@ -111,15 +112,10 @@ class _Reader:
         self._apps: tuple[int | None, int | None] | None = None
         self._app_bytes: list[float | None] = []
 
-    def block(self, data: bytes, first_line: int) -> Iterator[Item]:
+    def block(self, block: Block) -> Iterator[Item]:
         """Read whole lines."""
-        lines = data.decode("utf-8", "replace").splitlines()
-        for number, line in enumerate(lines, first_line):
-            line = line.removeprefix("\ufeff").strip()
-            if not line:
-                continue
-            last = number - first_line == len(lines) - 1
-            self._line(line, number, whole=data.endswith(b"\n") or not last)
+        for number, line, ended in lines_of(block):
+            self._line(line, number, whole=ended)
         yield from self.samples.full()
 
     def _line(self, line: str, number: int, *, whole: bool) -> None:

@@ -25,11 +25,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from trueput.clock import ClockKind
-from trueput.scan import Damage, text_blocks
+from trueput.lines import lines_of
+from trueput.scan import Block, Damage, text_blocks
 from trueput.source_api import NOT_MINE, Clock, Item, ReadOptions, Severity, Sniff, Source
 from trueput.tally import Codes, Tally, meanings
 from trueput.telemetry import BadValueError, Samples, local_ns, parse_value
@@ -78,7 +80,7 @@ def _header(line: str) -> list[str] | None:
 def sniff(name: str, head: bytes) -> Sniff:
     """Say how sure it is that `head` begins the text of dmon or pmon."""
     lines = head.decode("utf-8", "replace").splitlines()
-    for line, below in zip(lines[:20], lines[1:21], strict=False):
+    for line, below in pairwise(lines[:21]):
         names = _header(line.strip())
         if names and below.startswith("#") and "idx" in below.lower():
             kind = "pmon" if "pid" in names else "dmon"
@@ -93,7 +95,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
         if isinstance(block, Damage):
             reader.tally.add("SMITEXT004", text=block.text)
         else:
-            yield from reader.block(block.data, block.first_line)
+            yield from reader.block(block)
     yield from reader.finish()
     timed = reader.samples.timed > 0
     yield Clock(ClockKind.LOCAL if timed else ClockKind.NONE, method="as printed, without a zone")
@@ -110,18 +112,13 @@ class _Reader:
         self._pids: set[str] = set()
         self._shares: dict[str, list[float | None]] = {}
 
-    def block(self, data: bytes, first_line: int) -> Iterator[Item]:
+    def block(self, block: Block) -> Iterator[Item]:
         """Read whole lines."""
-        lines = data.decode("utf-8", "replace").splitlines()
-        for number, line in enumerate(lines, first_line):
-            line = line.removeprefix("\ufeff").strip()
-            if not line:
-                continue
+        for number, line, ended in lines_of(block):
             if line.startswith("#"):
                 self._comment(line, number)
             elif not self._names or not self._row(line, number):
-                last = number - first_line == len(lines) - 1
-                cut = last and not data.endswith(b"\n") and bool(self._names)
+                cut = not ended and bool(self._names)
                 self.tally.add("SMITEXT003" if cut else "SMITEXT001", number)
         yield from self.samples.full()
 

@@ -39,7 +39,7 @@ from trueput.rocm_rows import (
     copy_name,
     correlation_of,
     count_of,
-    device_batch,
+    device_items,
     device_key,
     process_key,
     thread_key,
@@ -99,7 +99,8 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
                 yield from reader.read(Database(connection))
             finally:
                 connection.close()
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OverflowError, ValueError) as error:
+            # sqlite3 raises a ValueError where the text of its own error is no UTF-8.
             tally.add("ROCPD001", text=f"{error}"[:120])
             reader.partial = True
     yield from reader.finish()
@@ -130,7 +131,7 @@ class _Reader:
         if not self.found:
             self.tally.add("ROCPD006")
         self._describe(database)
-        yield from device_batch([a.device for a in self._agents.values() if a.is_gpu])
+        yield from device_items([a.device for a in self._agents.values() if a.is_gpu])
         yield from self._read_kernels(database)
         yield from self._read_copies(database)
         yield from self._read_regions(database)

@@ -1,9 +1,10 @@
-"""The CSV files of rocprofv3: kernel, HIP API, marker and memory-copy traces, one file per domain.
+"""The CSV files of rocprofv3: kernel, HIP API, marker and memory-copy traces, and agent lists.
 
 Instants are nanoseconds of the machine's boot clock, never of the epoch. `*_kernel_trace.csv` has
 no process id in it: it stands before its name (`908_kernel_trace.csv`), and without it kernels
-join no launches. `Agent_Id` is the agent's number as printed (`1` or `Agent 1`), which counts CPUs
-too, and becomes `device`; `GPU 0` is the ordinal among GPUs. Every HIP call becomes a row of
+join no launches; its devices are then told apart by folder and file name (`p?rank1:2`). `Agent_Id` is the agent's number as printed (`1` or `Agent 1`), which counts CPUs
+too, and becomes `device`; `GPU 0` is the ordinal among GPUs. `*_agent_info.csv` gives the GPUs
+their models, by the same number. Every HIP call becomes a row of
 gpu_launches, roctx ranges become gpu_ranges (a mark is a range of no length; a range on thread 0
 was opened by id). When a kernel overflows into its successors: see `trueput.rocm_rows`.
 
@@ -28,18 +29,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from trueput.clock import ClockKind
+from trueput.lines import lines_of
 from trueput.rocm_rows import (
+    Device,
     HostCalls,
     Launch,
     Op,
     Operations,
     capture,
     copy_name,
+    device_items,
     device_key,
     process_key,
     thread_key,
 )
-from trueput.scan import Damage, plain_name, text_blocks
+from trueput.scan import Block, Damage, plain_name, text_blocks
 from trueput.source_api import NOT_MINE, Clock, Item, ReadOptions, Severity, Sniff, Source
 from trueput.tally import Codes, Tally, meanings
 
@@ -58,8 +62,12 @@ _NEEDS: Final = {
     "kernel": ("Kind", "Agent_Id", "Kernel_Name", *_TIMES),
     "copy": ("Kind", "Direction", "Source_Agent_Id", "Destination_Agent_Id", *_TIMES),
     "call": ("Domain", "Function", "Process_Id", *_TIMES),
+    "agent": ("Node_Id", "Agent_Type"),
 }
-_PID: Final = re.compile(r"(\d{1,10})_(?:\w+_)?trace\.csv")
+_NAME: Final = re.compile(
+    r"(?:(.+)_)?(?:(?:kernel|memory_copy|(?:hip|hsa|marker|rccl)(?:_\w+)?)_trace|agent_info)\.csv"
+)
+_PID: Final = re.compile(r"\d{1,10}")
 _NUMBER: Final = re.compile(r"(?:[A-Za-z]+ )?(\d{1,19})")
 _BLOCK_BYTES: Final = 4 << 20
 
@@ -74,6 +82,8 @@ def _header(line: str) -> list[str]:
 def _kind(names: list[str]) -> str | None:
     """Return which trace a header belongs to."""
     have = set(names)
+    if {"Node_Id", "Logical_Node_Id", "Agent_Type"} <= have:
+        return "agent"
     if "Counter_Name" in have or "Start_Timestamp" not in have:
         return None
     if "Kernel_Name" in have:
@@ -87,19 +97,19 @@ def sniff(name: str, head: bytes) -> Sniff:
     """Say how sure it is that `head` begins a trace CSV of rocprofv3."""
     first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode("utf-8", "replace")
     kind = _kind(_header(first))
-    return NOT_MINE if kind is None else Sniff(0.95, f"header of a rocprofv3 {kind} trace")
+    return NOT_MINE if kind is None else Sniff(0.95, f"header of rocprofv3 ({kind} rows)")
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Item]:
     """Yield the file's operations, host calls or ranges, and what was wrong."""
-    reader = _Reader(path)
+    reader = _Reader(options.relative_path or path.name)
     damaged = False
     for block in text_blocks(path, _BLOCK_BYTES):
         if isinstance(block, Damage):
             reader.tally.add("ROCCSV004", text=block.text)
             damaged = True
             continue
-        yield from reader.block(block.data, block.first_line)
+        yield from reader.block(block)
         if reader.unusable:
             break
     yield from reader.finish(partial=damaged)
@@ -110,7 +120,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
 class _Reader:
     """The state of reading one file: its header, and rows not yet handed out."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, relative_path: str) -> None:
         self.tally = Tally(_CODES)
         self.ops = Operations()
         self.calls = HostCalls()
@@ -118,30 +128,25 @@ class _Reader:
         self._kind: str | None = None
         self._names: list[str] = []
         self._take: Callable[[dict[str, str]], None] | None = None
-        found = _PID.fullmatch(plain_name(path.name))
-        self._process = process_key(int(found[1])) if found else None
+        self._devices: list[Device] = []
+        self._process, self._owner = _owner(relative_path)
         self._cut = False
 
-    def block(self, data: bytes, first_line: int) -> Iterator[Item]:
+    def block(self, block: Block) -> Iterator[Item]:
         """Read whole lines."""
-        lines = data.decode("utf-8", "replace").splitlines()
         self._cut = False
-        for number, line in enumerate(lines, first_line):
+        for number, line, ended in lines_of(block):
             if self._take is None:
                 self._begin(line, number)
                 if self.unusable:
                     return
-            elif line.strip() and not self._record(line, number):
-                whole = data.endswith(b"\n") or number - first_line < len(lines) - 1
-                self._cut = not whole
-                self.tally.add("ROCCSV002" if whole else "ROCCSV003", number)
+            elif not self._record(line):
+                self._cut = not ended
+                self.tally.add("ROCCSV002" if ended else "ROCCSV003", number)
         yield from self.ops.full()
         yield from self.calls.full()
 
     def _begin(self, line: str, number: int) -> None:
-        line = line.removeprefix("\ufeff")
-        if not line.strip():
-            return
         self._names = _header(line)
         self._kind = _kind(self._names)
         missing = set(_NEEDS.get(self._kind or "", ("Start_Timestamp",))) - set(self._names)
@@ -149,9 +154,15 @@ class _Reader:
             self.tally.add("ROCCSV001", number, ", ".join(sorted(missing)))
             self.unusable = True
             return
-        self._take = {"kernel": self._kernel, "copy": self._copy, "call": self._call}[self._kind]
+        takers = {
+            "kernel": self._kernel,
+            "copy": self._copy,
+            "call": self._call,
+            "agent": self._agent,
+        }
+        self._take = takers[self._kind]
 
-    def _record(self, line: str, number: int) -> bool:
+    def _record(self, line: str) -> bool:
         try:
             fields = next(csv.reader([line]), [])
             if fields == self._names:
@@ -170,13 +181,20 @@ class _Reader:
                 start_at_ns=_whole(row["Start_Timestamp"]),
                 end_at_ns=_whole(row["End_Timestamp"]),
                 device=agent,
-                device_key=device_key(None, self._process, agent),
+                device_key=device_key(None, self._owner, agent),
                 process_key=self._process,
                 stream=_stream(row),
                 correlation_id=_number(row.get("Correlation_Id")) or None,
                 name=row["Kernel_Name"] or None,
             )
         )
+
+    def _agent(self, row: dict[str, str]) -> None:
+        number = _number(row.get("Logical_Node_Id"))
+        if row["Agent_Type"].upper() == "GPU" and number is not None:
+            name = row.get("Product_Name") or row.get("Name") or None
+            key = device_key(None, self._owner, number)
+            self._devices.append(Device(key, number, self._process, name, None, None))
 
     def _copy(self, row: dict[str, str]) -> None:
         name = copy_name(row["Direction"])
@@ -187,7 +205,7 @@ class _Reader:
             start_at_ns=_whole(row["Start_Timestamp"]),
             end_at_ns=_whole(row["End_Timestamp"]),
             device=agent,
-            device_key=device_key(None, self._process, agent),
+            device_key=device_key(None, self._owner, agent),
             process_key=self._process,
             stream=_stream(row),
             correlation_id=_number(row.get("Correlation_Id")) or None,
@@ -218,6 +236,7 @@ class _Reader:
         """Yield what is left, the capture and the problems."""
         yield from self.ops.finish()
         yield from self.calls.finish()
+        yield from device_items(self._devices)
         operations = self._take is not None and self._kind in ("kernel", "copy")
         if operations or self.calls.calls:
             yield capture("rocprofv3", [(self.ops, self.calls)], partial=partial or self._cut)
@@ -228,6 +247,16 @@ class _Reader:
         if self.ops.clipped:
             self.tally.add("ROCCSV006", count=self.ops.clipped)
         yield from self.tally.problems()
+
+
+def _owner(relative_path: str) -> tuple[str | None, str]:
+    """Return the process of a file and the word that its devices begin with."""
+    folder, _, name = plain_name(relative_path).rpartition("/")
+    found = _NAME.fullmatch(name)
+    prefix = (found[1] or "") if found else name
+    if _PID.fullmatch(prefix):
+        return process_key(int(prefix)), f"p{int(prefix)}"
+    return None, "p?" + "/".join(part for part in (folder, prefix) if part)
 
 
 def _number(text: str | None) -> int | None:
@@ -250,9 +279,9 @@ def _stream(row: dict[str, Any]) -> int | None:
 
 SOURCE = Source(
     name="rocprofv3_csv",
-    title="rocprofv3 CSV traces (kernel, HIP API, marker, memory copy)",
+    title="rocprofv3 CSV (kernel, HIP API, marker and memory-copy traces, agents)",
     versions="ROCm 6.2 and later",
-    tables=("gpu_ops", "gpu_launches", "gpu_ranges", "gpu_captures"),
+    tables=("gpu_ops", "gpu_launches", "gpu_ranges", "gpu_devices", "gpu_captures"),
     sniff=sniff,
     read=read,
     problem_codes=meanings(_CODES),

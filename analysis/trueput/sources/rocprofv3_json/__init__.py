@@ -35,7 +35,7 @@ from trueput.rocm_rows import (
     copy_name,
     correlation_of,
     count_of,
-    device_batch,
+    device_items,
     device_key,
     process_key,
     thread_key,
@@ -280,7 +280,7 @@ class _Tool:
         self._know_agents()
         yield from self.ops.finish()
         yield from self.calls.finish()
-        yield from device_batch(list(self.devices.values()))
+        yield from device_items(list(self.devices.values()))
         if dropped := self.ops.dropped + self.calls.dropped:
             self.tally.add("ROCJSON003", count=dropped)
         if self.ops.clipped:

@@ -1,6 +1,6 @@
--- One row per run: GPUs where a file says so, and engine ranks seen in the engine's records.
+-- One row per run: GPUs where run.toml says so, GPUs that a profile shows, and engine ranks seen in the engine's records.
 SELECT
-  r.run_id, r.gpu_count,
+  r.run_id, r.gpu_count, g.profiled_gpus,
   nullif(greatest(coalesce(t.engines, 0), coalesce(m.engines, 0)), 0) AS engine_ranks
 FROM raw.runs AS r
 LEFT JOIN (SELECT run_id, count(DISTINCT engine) AS engines FROM raw.engine_steps GROUP BY run_id) AS t
@@ -10,3 +10,5 @@ LEFT JOIN (
   WHERE engine <> 'all' AND metric IN ('vllm:num_requests_running', 'log:running_requests')
   GROUP BY run_id
 ) AS m ON m.run_id = r.run_id
+LEFT JOIN (SELECT run_id, count(DISTINCT device_key) AS profiled_gpus FROM raw.gpu_ops GROUP BY run_id) AS g
+  ON g.run_id = r.run_id

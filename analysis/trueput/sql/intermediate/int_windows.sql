@@ -3,7 +3,8 @@
 -- arrival to last finish). `steady`: from the first to the last moment at which the number of
 -- requests in flight was at least nine tenths of its maximum. `fixed`: offsets from the first send.
 -- Where no instants are known the client's own duration stands, basis `reported`. With counters
--- alone: first to last scrape between which requests were in the engine.
+-- alone: first to last scrape between which requests were in the engine. With a profile alone: its
+-- first operation to its last end.
 WITH last_steps AS (
   SELECT run_id, max(logged_at_ns) AS last_ns FROM raw.engine_steps GROUP BY run_id
 ), ends AS (
@@ -38,8 +39,14 @@ WITH last_steps AS (
   WHERE f.in_flight * 10 >= m.most * 9
   GROUP BY f.run_id, f.session
 ), scraped AS (
-  SELECT run_id, min(at_ns) AS first_ns, max(at_ns) AS last_ns
+  SELECT run_id, min(at_ns) AS first_ns, max(at_ns) AS last_ns, 'bounded' AS basis
   FROM int_busy_scrapes GROUP BY run_id
+  UNION ALL
+  -- a profile without any request: the span of its operations
+  SELECT run_id, min(start_at_ns), max(end_at_ns), 'measured'
+  FROM raw.gpu_ops
+  WHERE run_id NOT IN (SELECT run_id FROM int_busy_scrapes)
+  GROUP BY run_id
 )
 SELECT
   s.run_id, s.session, w.rule AS window_rule,
@@ -62,7 +69,7 @@ SELECT
   CASE
     WHEN e.first_ns IS NOT NULL THEN 'measured'
     WHEN l.duration_ns IS NOT NULL THEN 'reported'
-    WHEN c.first_ns IS NOT NULL THEN 'bounded'
+    WHEN c.first_ns IS NOT NULL THEN c.basis
     ELSE 'unknown'
   END AS basis
 FROM int_sessions AS s

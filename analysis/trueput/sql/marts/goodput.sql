@@ -4,7 +4,7 @@
 -- Where no request was recorded but histograms were, attainment and goodput are bounded.
 SELECT
   k.run_id, k.session, p.slo, w.window_rule, w.window_ns, seconds(w.window_ns) AS window_s,
-  coalesce(d.gpu_count, d.engine_ranks) AS devices,
+  coalesce(d.gpu_count, d.profiled_gpus, d.engine_ranks) AS devices,
   coalesce(c.planned, n.asked_requests) AS planned_requests,
   c.sent AS sent_requests, c.answered AS answered_requests, c.complete AS complete_requests,
   CASE WHEN p.slo IS NOT NULL THEN c.good END AS good_requests,
@@ -27,12 +27,12 @@ SELECT
   CASE WHEN p.slo IS NULL THEN NULL
     WHEN c.run_id IS NOT NULL THEN per_second(c.good_ends + c.unknown_ends, w.window_ns)
     ELSE per_second(h.share_high * h.observations, w.window_ns) END AS goodput_rps_high,
-  CASE WHEN p.slo IS NOT NULL AND d.gpu_count IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
-    THEN ratio(per_second(c.good_ends, w.window_ns), d.gpu_count) END AS goodput_per_gpu_rps,
+  CASE WHEN p.slo IS NOT NULL AND coalesce(d.gpu_count, d.profiled_gpus) IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
+    THEN ratio(per_second(c.good_ends, w.window_ns), coalesce(d.gpu_count, d.profiled_gpus)) END AS goodput_per_gpu_rps,
   CASE WHEN p.slo IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
-    THEN ratio(seconds(w.window_ns) * d.gpu_count, c.good_ends) END AS gpu_seconds_per_good_request,
+    THEN ratio(seconds(w.window_ns) * coalesce(d.gpu_count, d.profiled_gpus), c.good_ends) END AS gpu_seconds_per_good_request,
   CASE WHEN p.slo IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
-    THEN ratio(seconds(w.window_ns) * d.gpu_count * r.price_per_gpu_hour / 3600, c.good_ends) END AS cost_per_good_request,
+    THEN ratio(seconds(w.window_ns) * coalesce(d.gpu_count, d.profiled_gpus) * r.price_per_gpu_hour / 3600, c.good_ends) END AS cost_per_good_request,
   CASE WHEN coalesce(c.unknown, 0) = 0
     THEN coalesce(per_second(c.complete_ends, w.window_ns), l.claimed_request_throughput_rps) END AS request_throughput_rps,
   coalesce(per_second(c.output_tokens, w.window_ns), l.claimed_output_tokens_per_s) AS output_tokens_per_s,

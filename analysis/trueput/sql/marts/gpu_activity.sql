@@ -1,4 +1,5 @@
--- One row per run, device and rung of the ladder of activity; device NULL for engine-wide rungs.
+-- One row per run, device and rung of the ladder of activity; device NULL for engine-wide rungs (the
+-- run's figure over devices is a sum, never a row). Unions are of intervals, never sums over streams.
 -- engine_step is the sum of printed step times, cut at the window; scheduled_tokens and flops are
 -- work, not time. rate: time rungs per window-second and device, the others per window-second.
 WITH steps AS (
@@ -30,3 +31,14 @@ WITH steps AS (
 SELECT g.run_id, NULL::BIGINT AS device, g.metric, g.value, g.unit, g.rate, w.window_ns, g.basis
 FROM rungs AS g
 JOIN int_run_windows AS w ON w.run_id = g.run_id
+UNION ALL
+SELECT u.run_id, d.device, u.metric, CAST(u.busy_ns AS DOUBLE), 'ns', ratio(u.busy_ns, w.window_ns), w.window_ns, 'measured'
+FROM int_gpu_unions AS u
+JOIN int_gpu_devices AS d ON d.run_id = u.run_id AND d.device_key = u.device_key
+JOIN int_gpu_windows AS w ON w.run_id = u.run_id
+UNION ALL
+SELECT t.run_id, t.device, t.metric, t.value, t.unit,
+  CASE WHEN t.kind = 'counter' THEN per_second(t.value, w.window_ns) ELSE t.value END,
+  w.window_ns, 'reported'
+FROM int_gpu_telemetry AS t
+JOIN int_run_windows AS w ON w.run_id = t.run_id

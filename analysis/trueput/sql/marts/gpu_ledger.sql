@@ -1,5 +1,6 @@
 -- One row per run, kind of work and outcome: each device-second of the window in exactly one cell.
--- Without a known GPU record the devices are engine ranks and the time is printed step time. Cells
+-- With a profile the devices are GPUs and the time is their busy union, cut into exposed kinds; without
+-- one the devices are engine ranks and the time is printed step time. Cells
 -- sum exactly to window_ns x devices: work is shared over outcomes by tokens (int_outcome_weights)
 -- in integers, the last nanoseconds going to the heaviest outcome.
 -- Null rule: recompute that cannot be told is one row with NULL time; its time stays in prefill and
@@ -27,6 +28,21 @@ WITH shared AS (
   FROM floored
 )
 SELECT
+  g.run_id, g.work, g.outcome, g.time_ns, g.time_ns_low, g.time_ns_high,
+  ratio(g.time_ns, g.window_ns * g.devices) AS share_ratio,
+  g.window_ns, CAST(g.devices AS BIGINT) AS devices,
+  CASE WHEN g.work IN ('idle', 'communication', 'copy') THEN 'measured' WHEN g.work = 'unattributed' THEN 'unknown'
+    ELSE 'inferred' END AS basis
+FROM int_gpu_ledger AS g
+WHERE g.time_ns > 0 OR g.work = 'idle'
+UNION ALL
+-- recompute that a profile alone cannot tell
+SELECT p.run_id, 'recompute', 'unknown', NULL, NULL, NULL, NULL, max(p.window_ns), CAST(max(p.devices) AS BIGINT), 'unknown'
+FROM int_gpu_ledger AS p
+WHERE NOT EXISTS (SELECT 1 FROM raw.gpu_steps AS s WHERE s.run_id = p.run_id AND s.recomputed_tokens IS NOT NULL)
+GROUP BY p.run_id
+UNION ALL
+SELECT
   run_id, work, outcome,
   CAST(exact_ns AS BIGINT) AS time_ns,
   CAST(least(cell_low, exact_ns) AS BIGINT) AS time_ns_low,
@@ -35,8 +51,8 @@ SELECT
   window_ns, devices,
   CASE WHEN work = 'idle' THEN 'reported' WHEN work = 'unattributed' THEN 'unknown' ELSE 'inferred' END AS basis
 FROM whole
-WHERE exact_ns > 0 OR work IN ('idle', 'recompute')
+WHERE (exact_ns > 0 OR work IN ('idle', 'recompute')) AND run_id NOT IN (SELECT run_id FROM int_gpu_ledger)
 UNION ALL
 SELECT run_id, work, 'unknown', NULL, NULL, NULL, NULL, window_ns, devices, 'unknown'
 FROM int_engine_work
-WHERE work = 'recompute' AND recompute_unknown
+WHERE work = 'recompute' AND recompute_unknown AND run_id NOT IN (SELECT run_id FROM int_gpu_ledger)

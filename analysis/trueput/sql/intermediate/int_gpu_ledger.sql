@@ -1,0 +1,70 @@
+-- One row per run, work and outcome of profiled GPU time, over all its devices, in exact ns.
+-- Formula: each device and class of time has an exact length; its cells are rounded down and the
+-- heaviest takes the rest, so that the cells of a device sum to the window.
+-- Gaps inside the capture are idle; outside it, or where graph launches hide their kernels, nothing
+-- is known: unattributed.
+WITH classes AS (
+  SELECT run_id, device_key, class, CAST(sum(time_ns) AS BIGINT) AS class_ns
+  FROM int_gpu_segments GROUP BY run_id, device_key, class
+), weighed AS (
+  SELECT run_id, device_key, class, work, outcome, sum(weight_ns) AS w, sum(weight_low_ns) AS w_low,
+    sum(weight_high_ns) AS w_high
+  FROM int_gpu_cells GROUP BY run_id, device_key, class, work, outcome
+), shared AS (
+  SELECT c.run_id, c.device_key, c.class, w.work, w.outcome, c.class_ns,
+    CAST(floor(c.class_ns * ratio(w.w, sum(w.w) OVER part)) AS BIGINT) AS cell_ns,
+    CAST(floor(w.w_low) AS BIGINT) AS low_ns,
+    CAST(ceil(w.w_high) AS BIGINT) AS high_ns,
+    row_number() OVER (PARTITION BY c.run_id, c.device_key, c.class ORDER BY w.w DESC, w.work, w.outcome) AS place
+  FROM classes AS c
+  JOIN weighed AS w ON w.run_id = c.run_id AND w.device_key = c.device_key AND w.class = c.class
+  WINDOW part AS (PARTITION BY c.run_id, c.device_key, c.class)
+), exact AS (
+  SELECT run_id, work, outcome, low_ns, high_ns,
+    cell_ns + CASE WHEN place = 1 THEN class_ns - sum(cell_ns) OVER (PARTITION BY run_id, device_key, class)
+      ELSE 0 END AS time_ns
+  FROM shared
+), gaps AS (
+  SELECT d.run_id, w.window_ns,
+    not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) AS captured_ns,
+    coalesce(b.busy_ns, 0) AS busy_ns, d.is_blind
+  FROM int_gpu_devices AS d
+  JOIN int_gpu_windows AS w ON w.run_id = d.run_id
+  LEFT JOIN (SELECT run_id, device_key, sum(time_ns) AS busy_ns FROM int_gpu_segments GROUP BY run_id, device_key) AS b
+    ON b.run_id = d.run_id AND b.device_key = d.device_key
+), unseen AS (
+  -- GPUs of the run that no profile shows
+  SELECT d.run_id, w.window_ns * (d.gpu_count - p.profiled) AS time_ns
+  FROM int_devices AS d
+  JOIN (SELECT run_id, count(*) AS profiled FROM int_gpu_devices GROUP BY run_id) AS p ON p.run_id = d.run_id
+  JOIN int_gpu_windows AS w ON w.run_id = d.run_id
+  WHERE d.gpu_count > p.profiled
+), cells AS (
+  SELECT run_id, work, outcome, time_ns, least(low_ns, time_ns) AS low_ns, greatest(high_ns, time_ns) AS high_ns FROM exact
+  UNION ALL
+  SELECT run_id, 'idle', 'none', CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns) END,
+    CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns) END, not_negative(captured_ns - busy_ns)
+  FROM gaps
+  UNION ALL
+  SELECT run_id, 'unattributed', 'none',
+    window_ns - busy_ns - CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns) END,
+    window_ns - greatest(captured_ns, busy_ns),
+    window_ns - busy_ns - CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns) END
+  FROM gaps
+  UNION ALL
+  SELECT run_id, 'unattributed', 'none', time_ns, time_ns, time_ns FROM unseen
+)
+SELECT c.run_id, c.work, c.outcome, max(w.window_ns) AS window_ns,
+  max(n.devices) AS devices,
+  CAST(sum(c.time_ns) AS BIGINT) AS time_ns,
+  CAST(sum(c.low_ns) AS BIGINT) AS time_ns_low,
+  CAST(sum(c.high_ns) AS BIGINT) AS time_ns_high
+FROM cells AS c
+JOIN int_gpu_windows AS w ON w.run_id = c.run_id AND w.is_placed
+JOIN (
+  SELECT p.run_id, greatest(count(*), coalesce(max(d.gpu_count), 0)) AS devices
+  FROM int_gpu_devices AS p
+  JOIN int_devices AS d ON d.run_id = p.run_id
+  GROUP BY p.run_id
+) AS n ON n.run_id = c.run_id
+GROUP BY c.run_id, c.work, c.outcome

@@ -1,0 +1,21 @@
+-- One row per GPU step, kind of work and outcome: the share of that work that went to the outcome.
+-- Where the step was matched with an engine iteration whose requests are known, they decide; else
+-- the run's own shares by tokens; without any request the outcome is unknown.
+WITH matched AS (
+  SELECT s.run_id, s.gpu_step_ix, k.work, k.outcome, k.share
+  FROM raw.gpu_steps AS s
+  JOIN int_step_shares AS k
+    ON k.run_id = s.run_id AND k.engine = s.engine AND k.incarnation = s.incarnation AND k.step_ix = s.step_ix
+), works AS (
+  SELECT unnest(['prefill', 'decode', 'recompute']) AS work
+), general AS (
+  SELECT run_id, work, outcome, ratio(weight, sum(weight) OVER (PARTITION BY run_id, work)) AS share
+  FROM int_outcome_weights WHERE weight > 0
+)
+SELECT run_id, gpu_step_ix, work, outcome, share FROM matched
+UNION ALL
+SELECT s.run_id, s.gpu_step_ix, w.work, coalesce(g.outcome, 'unknown'), coalesce(g.share, 1.0)
+FROM raw.gpu_steps AS s
+CROSS JOIN works AS w
+ANTI JOIN matched AS m ON m.run_id = s.run_id AND m.gpu_step_ix = s.gpu_step_ix AND m.work = w.work
+LEFT JOIN general AS g ON g.run_id = s.run_id AND g.work = w.work

@@ -1,0 +1,28 @@
+-- One row per run, device and union: how long at least one operation ran, inside the window.
+-- Formula: by start, each operation adds what reaches beyond all before it. Never a sum over streams.
+-- Does not count: whole-graph spans, host-side waits, operations of no duration.
+WITH clipped AS (
+  SELECT o.run_id, o.device_key, o.kind,
+    greatest(o.start_at_ns, coalesce(w.from_ns, o.start_at_ns)) AS start_ns,
+    least(o.end_at_ns, coalesce(w.to_ns, o.end_at_ns)) AS end_ns
+  FROM raw.gpu_ops AS o
+  JOIN int_gpu_windows AS w ON w.run_id = o.run_id
+  WHERE o.kind <> 'graph_span' AND o.end_at_ns > o.start_at_ns
+), kernels AS (
+  SELECT run_id, device_key, start_ns, end_ns,
+    max(end_ns) OVER (PARTITION BY run_id, device_key ORDER BY start_ns, end_ns
+      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached_ns
+  FROM clipped WHERE kind = 'kernel' AND end_ns > start_ns
+), operations AS (
+  SELECT run_id, device_key, start_ns, end_ns,
+    max(end_ns) OVER (PARTITION BY run_id, device_key ORDER BY start_ns, end_ns
+      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached_ns
+  FROM clipped WHERE end_ns > start_ns
+)
+SELECT run_id, device_key, 'kernel_union' AS metric,
+  CAST(sum(greatest(0, end_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) AS BIGINT) AS busy_ns
+FROM kernels GROUP BY run_id, device_key
+UNION ALL
+SELECT run_id, device_key, 'gpu_op_union',
+  CAST(sum(greatest(0, end_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) AS BIGINT)
+FROM operations GROUP BY run_id, device_key
