@@ -231,9 +231,10 @@ class JsonTexts:
 
         with self._lent(pa.table({"text": texts})):
             try:
-                return self._connection.sql(self._sql).to_arrow_table()
+                rows: pa.Table = self._connection.sql(self._sql).to_arrow_table()
             except self._failure:
                 return None
+        return rows
 
     def valid(self, texts: Any) -> list[bool]:
         """Return for each text whether it is JSON."""

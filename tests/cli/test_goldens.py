@@ -14,6 +14,7 @@ from cli.program import Done, Program
 
 GOLDENS = Path(__file__).parent / "goldens"
 BOTH = (80, 160)
+"""The demo shows the pages of `show` and `gate` at both widths."""
 PAIR = (
     "sample_data/regress_baseline,sample_data/regress_baseline_r2 "
     "sample_data/regress_candidate,sample_data/regress_candidate_r2"
@@ -24,10 +25,9 @@ LEDGER = (
 )
 COMMANDS: dict[str, tuple[str, tuple[int, ...]]] = {
     "demo": ("demo", BOTH),
-    "show": ("show sample_data/regress_candidate", BOTH),
+    "show": ("show sample_data/regress_candidate", (80,)),
     "show-no-preemption": ("show regress_baseline", (80,)),
-    "gate": (f"gate {PAIR}", BOTH),
-    "gate-control": ("gate control_baseline control_candidate", (80,)),
+    "gate": (f"gate {PAIR}", (80,)),
     "gate-inconclusive": (f"gate {PAIR} --slo ttft=5000ms,tpot=25ms", (80,)),
     "gate-not-comparable": ("gate regress_baseline control_candidate", (80,)),
     "gate-json": ("gate regress_baseline regress_candidate --format json", (80,)),
@@ -44,8 +44,8 @@ COMMANDS: dict[str, tuple[str, tuple[int, ...]]] = {
     "explain": ("explain tpot", (80,)),
     "explain-rule": ("explain activity-without-goodput", (80,)),
     "explain-unknown": ("explain tpto", (80,)),
-    "noise": ("noise regress_baseline regress_baseline_r2", BOTH),
-    "sql": (f"sql {shlex.quote(LEDGER)}", BOTH),
+    "noise": ("noise regress_baseline regress_baseline_r2", (80,)),
+    "sql": (f"sql {shlex.quote(LEDGER)}", (80,)),
     "sql-json": (f"sql {shlex.quote(LEDGER)} --format json", (80,)),
     "sql-csv": (f"sql {shlex.quote(LEDGER)} --format csv", (80,)),
     "sql-markdown": (f"sql {shlex.quote(LEDGER)} --format markdown", (80,)),

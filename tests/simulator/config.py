@@ -124,7 +124,7 @@ _IMPROVEMENT = Config(
     block_size=8,
     num_blocks=200,
     max_model_len=256,
-    ttft_ms=1500,
+    ttft_ms=2000,
     tpot_ms=28,
 )
 

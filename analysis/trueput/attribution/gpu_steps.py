@@ -21,7 +21,7 @@ from trueput.attribution.step_cost import StepCost, StepWork, fit_step_cost, spl
 Parts = Mapping[str, Sequence[Path]]
 
 MAX_OPERATIONS = 1_500_000
-"""More operations than this are sampled in slices of time for the fit; shares need no operations."""
+"""Of more operations than this, slices of time are looked at for the fit; shares need none."""
 SLICES = 16
 SLICE_STEPS = 250
 _PLACE = ["source_id", "process_key", "thread_key"]
@@ -32,8 +32,8 @@ def gpu_steps(
 ) -> pl.DataFrame:
     """Return the rows of `gpu_steps`; empty where no annotation names a step.
 
-    `iterations`: the engine log's steps in order (engine, incarnation, step_ix, logged_at_ns in UTC,
-    context_requests, context_tokens, generation_requests, generation_tokens, recomputed_tokens), or
+    `iterations`: the engine log's steps in order (engine, incarnation, step_ix, context_requests,
+    context_tokens, generation_requests, generation_tokens, recomputed_tokens), or
     an empty frame. Instants of `parts` must be UTC, or all on one clock.
     """
     steps = _annotations(parts)
@@ -98,7 +98,7 @@ def _codes(frame: pl.DataFrame) -> Ints:
 
 
 def _matched(steps: pl.DataFrame, iterations: pl.DataFrame) -> pl.DataFrame:
-    """Add the engine iteration of each step, where one shift makes nearly all compositions agree."""
+    """Add each step's engine iteration, where one shift makes nearly all compositions agree."""
     found = []
     for _, part in steps.group_by(["source_id", "process_key"], maintain_order=True):
         found.append(_match_process(part, iterations))
@@ -169,7 +169,7 @@ def _count(parts: Parts, table: str) -> int:
 def _spans(steps: pl.DataFrame, operations: int) -> list[tuple[int, int]]:
     """The stretches of host time whose steps are looked at for the fit."""
     if operations <= MAX_OPERATIONS:
-        return [(int(steps["start_at_ns"].min() or 0), int(steps["end_at_ns"].max() or 0))]  # type: ignore[call-overload]  # integers
+        return [(min(steps["start_at_ns"].to_list()), max(steps["end_at_ns"].to_list()))]
     starts = steps["start_at_ns"].sort().to_numpy()
     ends = steps["end_at_ns"].sort().to_numpy()
     firsts = np.linspace(0, max(0, starts.size - SLICE_STEPS), SLICES).astype(int)
@@ -202,7 +202,8 @@ def _busy_by_step(parts: Parts, steps: pl.DataFrame) -> pl.DataFrame:
 def _attributed(kernels: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     inside = kernels.sort("called_at").join_asof(
         steps.select("row", *_PLACE, "start_at_ns", "end_at_ns").sort("start_at_ns"),
-        left_on="called_at", right_on="start_at_ns", by=_PLACE, strategy="backward", suffix="_step", check_sortedness=False,
+        left_on="called_at", right_on="start_at_ns", by=_PLACE, strategy="backward",
+        suffix="_step", check_sortedness=False,
     )  # fmt: skip
     inside = inside.filter(pl.col("called_at") <= pl.col("end_at_ns_step"))
     ordered = inside.sort(["device_key", "start_at_ns", "end_at_ns"])

@@ -36,7 +36,11 @@ class RunFolder:
 
 def as_text(name: str) -> str:
     """Return a name as proper text: bytes of a file name that are no UTF-8 are written out."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    try:
+        as_bytes = name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        as_bytes = name.encode("utf-8", "surrogatepass")
+    return as_bytes.decode("utf-8", "backslashreplace")
 
 
 def _folder(path: Path) -> RunFolder:

@@ -130,11 +130,12 @@ def _line(metric: Metric, base: Sequence[RunFigures], cand: Sequence[RunFigures]
         if finite:
             samples = [[Sample.exact(v) for v in side if v is not None] for side in sides]
             effect = ratio_effect(samples[0], samples[1], Noise())
+        base_mean, cand_mean = means[0], means[1]
         if effect is not None:
             means = [_middle([s.value for s in side]) for side in samples]
             ratio, low, high = effect.estimate, effect.low, effect.high
-        elif means[0] > 0 and math.isfinite(means[0]):
-            ratio = means[1] / means[0]
+        elif base_mean > 0 and math.isfinite(base_mean):
+            ratio = cand_mean / base_mean
     return Line(metric.name, metric.unit, means[0], means[1], ratio, low, high)
 
 

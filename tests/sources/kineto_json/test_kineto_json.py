@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-
 from sources.kineto_json import reading
+
 from trueput.source_api import Batch, Clock, Fact, Item, Problem, ReadOptions
 from trueput.sources.kineto_json import SOURCE
 from trueput.sources.kineto_json.names import (
@@ -63,7 +63,7 @@ def test_case(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "nested_objects"])
-@pytest.mark.parametrize("size", [64, 200, 1000])
+@pytest.mark.parametrize("size", [150, 1000])
 def test_rows_do_not_depend_on_how_much_is_read_at_once(name: str, size: int) -> None:
     """Objects in an event that look like events are the one thing that may be cut in two."""
     path = case_file(name)
@@ -95,8 +95,9 @@ def test_zip_of_several_files_says_so() -> None:
 
 
 def test_cut_gzip_keeps_what_came_before_the_cut() -> None:
-    body = WHOLE.replace(b'  ],\n  "traceName"', b'  ],\n  "traceName"')
-    packed = gzip.compress(body + b" " * 200_000, compresslevel=1)
+    head, event = WHOLE.split(b"  {\n    \"ph\"")[0], WHOLE[WHOLE.index(b"  {\n    \"ph\"") :]
+    events = b",\n".join([event.split(b"\n  ],")[0]] * 40)
+    packed = gzip.compress(head + events + b"\n  ]\n}\n")
     found = told(packed[: len(packed) * 2 // 3], name="trace.json.gz")
     codes = {p.split()[0] for p in found["problems"]}
     assert {"KINETO002", "KINETO003"} <= codes
@@ -156,13 +157,13 @@ def _noise(seed: int) -> bytes:
     return bytes(data)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([80, 700, 4 << 20]))
 def test_never_raises_on_damaged_traces(seed: int, size: int) -> None:
     _check(read_bytes(_noise(seed), size))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.one_of(st.binary(), st.binary().map(lambda b: b'{"traceEvents": [{"ph": "X"' + b)))
 @example(b'{"traceEvents": ' + b"[" * 50_000)
 @example(b'{"traceEvents": [{"ph": "X", "cat": "kernel", "ts": 1' + b"9" * 6000 + b', "dur": 1}]}')
@@ -175,7 +176,7 @@ def test_never_raises_on_any_bytes(data: bytes) -> None:
 
 
 @given(st.integers(0, len(WHOLE)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_cut_trace_gives_a_prefix_of_the_whole(at: int) -> None:
     whole, cut = told(WHOLE), told(WHOLE[:at])
     assert cut.get("gpu_ops", []) == whole["gpu_ops"][: len(cut.get("gpu_ops", []))]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from sources.kineto_json import reading
+
 from trueput.source_api import Problem
 
 Row = dict[str, Any]

@@ -76,7 +76,7 @@ def write_sqlite(path: Path, content: Content, columns: Mapping[str, str] | None
         for table, rows in content.items():
             names = list(dict.fromkeys(name for row in rows for name in row))
             text = given.pop(table, None) or ", ".join(
-                f'"{n}" {"TEXT" if n in _TEXTS else "INTEGER"}' for n in names
+                f'"{n}" {"TEXT" if _is_text(rows, n) else "INTEGER"}' for n in names
             )
             db.execute(f"CREATE TABLE {table} ({text})")
             for row in rows:
@@ -96,7 +96,7 @@ def write_parquetdir(folder: Path, content: Content) -> dict[str, Path]:
     for table, rows in content.items():
         names = list(dict.fromkeys(name for row in rows for name in row))
         arrays = [
-            pa.array([r.get(n) for r in rows], pa.string() if n in _TEXTS else pa.int64())
+            pa.array([r.get(n) for r in rows], pa.string() if _is_text(rows, n) else pa.int64())
             for n in names
         ]
         files[table] = folder / f"{table}.parquet"
@@ -104,4 +104,8 @@ def write_parquetdir(folder: Path, content: Content) -> dict[str, Path]:
     return files
 
 
-_TEXTS = {"value", "name", "text", "uuid", "utcTime", "metricName", "jsonText"}
+def _is_text(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    values = [row.get(name) for row in rows]
+    return any(isinstance(v, str) for v in values) or (
+        name in ("text", "uuid") and all(v is None for v in values)
+    )

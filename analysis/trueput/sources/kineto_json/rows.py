@@ -55,7 +55,7 @@ _FALSE = pa.scalar(False, pa.bool_())
 ABSOLUTE_FROM_NS = 100_000_000_000_000_000
 """Times above this count from the epoch: 3 years in, and no capture is as long."""
 _MAX_KNOWN = 50_000
-_MAX_GRAPHS = 200_000
+_MAX_GRAPHS = 20_000
 
 
 @dataclass
@@ -195,7 +195,8 @@ class Rows:
         totals.ops_last_ns = max(totals.ops_last_ns, pc.max(events["end"]).as_py())
         totals.longest_ns = max(totals.longest_ns, pc.max(events["dur"]).as_py())
         if len(totals.devices) < _MAX_KNOWN:
-            totals.devices.update(n for n in pc.unique(device).to_pylist() if n is not None)
+            numbers: list[Any] = pc.unique(device).to_pylist()
+            totals.devices.update(n for n in numbers if n is not None)
         nodes = _count(pc.greater(events["graph_node_id"], _NUMBER[0]))
         totals.graph_nodes = totals.graph_nodes or nodes > 0
         counts = pc.value_counts(pc.drop_null(correlation.filter(is_kernel)))

@@ -63,9 +63,7 @@ def sniff(name: str, head: bytes) -> Sniff:
 
 def read(path: Path, options: ReadOptions) -> Iterator[Item]:
     """Yield the operations, launches, ranges and samples of an export."""
-    import sqlite3
-
-    from trueput.sources.nsys_sqlite.database import Database
+    from trueput.sources.nsys_sqlite.database import BROKEN, Database
 
     clocks = 0
     try:
@@ -74,12 +72,15 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
                 yield _problem("NSYS002", damage.text)
             database = Database(plain)
             try:
-                for item in read_export(database, database.names, partial=damage is not None):
+                if database.is_cut:
+                    yield _problem("NSYS002", "the file is shorter than it says")
+                partial = database.is_cut or damage is not None
+                for item in read_export(database, database.names, partial=partial):
                     clocks += isinstance(item, Clock)
                     yield item
             finally:
                 database.close()
-    except (sqlite3.Error, OSError) as error:
+    except (*BROKEN, OSError) as error:
         yield _problem("NSYS001", type(error).__name__)
     if not clocks:
         yield Clock(ClockKind.NONE)

@@ -23,6 +23,10 @@ from trueput.source_api import BATCH_ROWS
 
 _LEAST_ROW_BYTES: Final = 3
 _CAREFUL_ROWS: Final = 8192
+_TABLES: Final = "SELECT name, type, sql FROM sqlite_master"
+_READ_ANYWAY: Final = "PRAGMA writable_schema=ON"
+BROKEN: Final = (sqlite3.Error, UnicodeError)
+"""What reading a damaged database raises: names that are no text among it."""
 _FAILURES = (adbc_driver_manager.Error, pa.ArrowException, sqlite3.Error, OSError, ValueError)
 
 
@@ -31,24 +35,34 @@ class _UnfitBatchError(ValueError):
 
 
 class Database:
-    """An open export. Raises sqlite3.Error where the file is no database at all."""
+    """An open export. Raises one of BROKEN where the file is no database."""
 
     def __init__(self, path: Path) -> None:
         self._uri = sqlite_uri(path)
         self._most_rows = path.stat().st_size // _LEAST_ROW_BYTES
         self._connection = sqlite3.connect(self._uri, uri=True)
         self._connection.text_factory = lambda b: b.decode("utf-8", "replace")
+        self._columns: dict[str, frozenset[str]] = {}
+        self.is_cut = False
         try:
-            rows = self._connection.execute("SELECT name, type, sql FROM sqlite_master")
-            self.names = frozenset(
-                str(name)
-                for name, kind, sql in rows
-                if kind == "table" and str(sql).upper().startswith("CREATE TABLE")
-            )
-        except sqlite3.Error:
+            self.names = self._tables()
+        except BROKEN:
             self.close()
             raise
-        self._columns: dict[str, frozenset[str]] = {}
+
+    def _tables(self) -> frozenset[str]:
+        try:
+            rows = self._connection.execute(_TABLES).fetchall()
+        except BROKEN:
+            # SQLite refuses a file shorter than its header says, unless told that this is known.
+            self._connection.execute(_READ_ANYWAY)
+            rows = self._connection.execute(_TABLES).fetchall()
+            self.is_cut = True
+        return frozenset(
+            str(name)
+            for name, kind, sql in rows
+            if kind == "table" and str(sql).upper().startswith("CREATE TABLE")
+        )
 
     def close(self) -> None:
         """Close the file."""
@@ -61,7 +75,7 @@ class Database:
         if table not in self._columns:
             try:
                 rows = self._connection.execute(f"PRAGMA table_info({_quoted(table)})").fetchall()
-            except sqlite3.Error:
+            except BROKEN:
                 rows = []
             self._columns[table] = frozenset(str(row[1]) for row in rows)
         return self._columns[table]
@@ -82,7 +96,7 @@ class Database:
                 for number, text in self._connection.execute(sql, some):
                     if isinstance(text, str):
                         found[number] = text
-            except sqlite3.Error:
+            except BROKEN:
                 continue
         return found
 
@@ -110,6 +124,9 @@ class Database:
             closing(adbc_driver_manager.AdbcConnection(database)) as connection,
             closing(adbc_driver_manager.AdbcStatement(connection)) as statement,
         ):
+            if self.is_cut:
+                statement.set_sql_query(_READ_ANYWAY)
+                statement.execute_update()
             statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
             statement.set_sql_query(_select(query, parts))
             handle, _ = statement.execute_query()
@@ -132,7 +149,7 @@ class Database:
                 if len(held) == _CAREFUL_ROWS:
                     yield _built(held, asked, query)
                     held = []
-        except sqlite3.Error as error:
+        except BROKEN as error:
             damage = Damage(f"{type(error).__name__}: {error}"[:200])
         if held:
             yield _built(held, asked, query)

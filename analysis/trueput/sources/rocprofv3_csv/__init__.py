@@ -2,11 +2,12 @@
 
 Instants are nanoseconds of the machine's boot clock, never of the epoch. `*_kernel_trace.csv` has
 no process id in it: it stands before its name (`908_kernel_trace.csv`), and without it kernels
-join no launches; its devices are then told apart by folder and file name (`p?rank1:2`). `Agent_Id` is the agent's number as printed (`1` or `Agent 1`), which counts CPUs
-too, and becomes `device`; `GPU 0` is the ordinal among GPUs. `*_agent_info.csv` gives the GPUs
-their models, by the same number. Every HIP call becomes a row of
-gpu_launches, roctx ranges become gpu_ranges (a mark is a range of no length; a range on thread 0
-was opened by id). When a kernel overflows into its successors: see `trueput.rocm_rows`.
+join no launches; its devices are then told apart by folder and file name (`p?rank1:2`).
+`Agent_Id` is the agent's number as printed (`1` or `Agent 1`), which counts CPUs too, and becomes
+`device`; `GPU 0` is the ordinal among GPUs. `*_agent_info.csv` gives the GPUs their models, by the
+same number. Every HIP call becomes a row of gpu_launches, roctx ranges become gpu_ranges (a mark
+is a range of no length; a range on thread 0 was opened by id). When a kernel overflows into its
+successors: see `trueput.rocm_rows`.
 
 | code | meaning |
 |---|---|

@@ -46,13 +46,13 @@ from trueput.sources.vllm_log import requests
 from trueput.sources.vllm_log.dates import Dates
 from trueput.sources.vllm_log.facts import Facts
 from trueput.sources.vllm_log.last_line import is_broken_json, is_whole
-from trueput.sources.vllm_log.lines import PREFIX, LineReader, batches_of
+from trueput.sources.vllm_log.lines import PREFIX, LineReader, Lines, batches_of
 from trueput.sources.vllm_log.problems import CODES, Problems
 from trueput.sources.vllm_log.samples import Samples
 from trueput.sources.vllm_log.steps import Lives, take_steps
 from trueput.sources.vllm_log.text import is_crlf
 
-BLOCK_BYTES: Final = 5 << 20
+BLOCK_BYTES: Final = 4 << 20
 STRONG: Final = re.compile(
     rb"vLLM|Iteration\(\d+\): |Avg prompt throughput: |\[async_llm(?:_engine)?\.py:|"
     rb"\[(?:v1/)?(?:engine/)?(?:core|llm_engine|loggers|metrics)\.py:|Received request "
@@ -124,20 +124,23 @@ class _Reading:
             Samples(problems),
         )
 
-    def piece(self, piece: _Piece) -> Iterator[Item]:
-        """Yield what one block holds."""
+    def piece(self, piece: _Piece) -> list[Item]:
+        """Return what one block holds."""
         carried = self.reader.last_at
         first_line = self.line
         if piece.is_tail and is_broken_json(piece.data):
             self.problems.add("VLOG003", first_line)
-            return
+            return []
         careful = piece.continues or piece.is_tail
         lines = self.reader.read(piece.data, first_line, continues=piece.continues, careful=careful)
         self.line += lines.count
         if piece.goes_on and not piece.continues:
             self.problems.add("VLOG013", first_line)
         if piece.is_tail and not is_whole(lines, first_line, self.problems):
-            return
+            return []
+        return self._items(lines, carried)
+
+    def _items(self, lines: Lines, carried: int | None) -> list[Item]:
         fast, messages = lines.fast, lines.messages
         steps = []
         if fast is None or fast.has_left:
@@ -153,11 +156,12 @@ class _Reading:
             events += [requests.responses(lines.access), requests.responses(json_access)]
         step_rows = _together(steps)
         event_rows = _together(events)
-        yield from self.facts.read(messages, lines, carried)
+        items: list[Item] = [*self.facts.read(messages, lines, carried)]
         step_lives, sample_lives = self.lives.number(step_rows, samples)
-        yield from _batches("engine_steps", step_rows.with_columns(incarnation=step_lives))
-        yield from _batches("engine_samples", samples.with_columns(incarnation=sample_lives))
-        yield from _batches("request_events", event_rows)
+        items += _batches("engine_steps", step_rows.with_columns(incarnation=step_lives))
+        items += _batches("engine_samples", samples.with_columns(incarnation=sample_lives))
+        items += _batches("request_events", event_rows)
+        return items
 
     def finish(self) -> Iterator[Item]:
         """Yield what is known only at the end: facts, the clock, the problems."""
@@ -209,10 +213,8 @@ def _pieces(path: Path, block_bytes: int, problems: Problems) -> Iterator[_Piece
             return
         cut = chunk.rfind(b"\n") + 1
         if cut:
-            whole = rest + chunk[:cut]
-            rest = chunk[cut:]
-            del chunk
-            yield _Piece(whole, continues)
+            before, rest = rest, chunk[cut:]
+            yield _Piece(before + chunk[:cut], continues)
             continues = False
             continue
         rest += chunk
@@ -228,7 +230,10 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
     reading = _Reading.of(path, options)
     yield Fact("engine", "vllm")
     for piece in _pieces(path, BLOCK_BYTES, reading.problems):
-        yield from reading.piece(piece)
+        items = reading.piece(piece)
+        # The block and its frames are not kept while the caller works on the rows.
+        del piece
+        yield from items
     yield from reading.finish()
 
 
