@@ -75,9 +75,10 @@ def _launch(number: int, at: float, gpu_at: float, rnd: random.Random) -> tuple[
     host = '"pid": 4242, "tid": 4242'
     text = (
         f'  {{\n    "ph": "X", "cat": "cpu_op", "name": "{_OPERATORS[number % 5]}", {host},\n'
-        f'    "ts": {at:.3f}, "dur": {length / 3:.3f},\n    "args": {{\n      "External id": {number},'
-        '"Record function id": 0, "Concrete Inputs": ["", "", "1"], "Input type": ["c10::BFloat16",'
-        f' "c10::BFloat16", "Scalar"], "Input Dims": [[{grid}, 4096], [4096, 4096], []],'
+        f'    "ts": {at:.3f}, "dur": {length / 3:.3f},\n    "args": {{\n'
+        f'      "External id": {number},"Record function id": 0, "Concrete Inputs": ["", "", "1"],'
+        f' "Input type": ["c10::BFloat16", "c10::BFloat16", "Scalar"],'
+        f' "Input Dims": [[{grid}, 4096], [4096, 4096], []],'
         f' "Ev Idx": {number}\n    }}\n  }},\n'
         f'  {{\n    "ph": "X", "cat": "cuda_runtime", "name": "{_CALLS[number % 4]}", {host},\n'
         f'    "ts": {at + 0.4:.3f}, "dur": {length / 9:.3f},\n    "args": {{\n'
@@ -89,7 +90,8 @@ def _launch(number: int, at: float, gpu_at: float, rnd: random.Random) -> tuple[
         f'      "External id": {number},\n      "queued": 0, "device": 0, "context": 1,\n'
         f'      "stream": {stream}, "correlation": {number},\n'
         f'      "registers per thread": {32 + (number & 127)},\n'
-        f'      "shared memory": {(number & 7) * 16384},\n      "blocks per SM": {grid / 132:.6f},\n'
+        f'      "shared memory": {(number & 7) * 16384},\n'
+        f'      "blocks per SM": {grid / 132:.6f},\n'
         f'      "warps per SM": {grid / 33:.6f},\n      "grid": [{grid}, 1, 1],\n'
         '      "block": [128, 1, 1],\n'
         f'      "est. achieved occupancy %": {int(share * 100)}\n    }}\n  }},\n'
@@ -116,7 +118,8 @@ def make(events: int, path: Path) -> None:
             out.write(
                 f'  {{\n    "ph": "X", "cat": "user_annotation", "name": "{name}", "pid": 4242,'
                 f' "tid": 4242,\n    "ts": {started:.3f}, "dur": {at - started:.3f},\n'
-                f'    "args": {{\n      "External id": {number}, "Ev Idx": {number}\n    }}\n  }},\n'
+                '    "args": {\n'
+                f'      "External id": {number}, "Ev Idx": {number}\n    }}\n  }},\n'
             )
             at = max(at, gpu_at)
         out.write(_TAIL)
@@ -124,14 +127,28 @@ def make(events: int, path: Path) -> None:
 
 def ours(trace: Path, folder: Path) -> None:
     """Read with the source, check against the schemas, write Parquet; print the rows."""
-    from trueput.ingest.read import FileTask, read_file
-    from trueput.source_api import ReadOptions
+    import pyarrow.parquet as pq
+
+    from trueput.arrow import arrow_schema, conform
+    from trueput.source_api import Batch, Problem, ReadOptions
     from trueput.sources.kineto_json import SOURCE
 
-    targets = {table: folder / f"{table}.parquet" for table in SOURCE.tables}
-    options = ReadOptions(relative_path=trace.name)
-    result = read_file(FileTask(trace, SOURCE.name, "run", trace.name, options, targets))
-    print(result.rows.get("gpu_ops", 0), len(result.problems))
+    writers: dict[str, pq.ParquetWriter] = {}
+    operations, problems = 0, 0
+    for item in SOURCE.read(trace, ReadOptions(relative_path=trace.name)):
+        problems += isinstance(item, Problem)
+        if not isinstance(item, Batch):
+            continue
+        rows = conform(item.table, item.rows, {"run_id": "run", "source_id": trace.name})
+        if item.table not in writers:
+            path = folder / f"{item.table}.parquet"
+            schema = arrow_schema(item.table)
+            writers[item.table] = pq.ParquetWriter(path, schema, compression="zstd")
+        writers[item.table].write_table(rows)
+        operations += rows.num_rows * (item.table == "gpu_ops")
+    for writer in writers.values():
+        writer.close()
+    print(operations, problems)
 
 
 def peer_hta(trace: Path) -> None:

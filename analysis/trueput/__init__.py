@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from trueput.verbs.explain import explain
     from trueput.verbs.gate import gate
     from trueput.verbs.ingest import ingest
+    from trueput.verbs.kv import kv
     from trueput.verbs.noise import noise
     from trueput.verbs.opening import Reading
     from trueput.verbs.runs import runs
@@ -44,6 +45,7 @@ _HOME = {
     "explain": "verbs.explain",
     "gate": "verbs.gate",
     "ingest": "verbs.ingest",
+    "kv": "verbs.kv",
     "noise": "verbs.noise",
     "runs": "verbs.runs",
     "show": "verbs.show",
@@ -54,7 +56,7 @@ _HOME = {
 
 __all__ = [
     "ExitCode", "Reading", "TrueputError", "compare", "db", "demo", "doctor", "explain", "gate",
-    "ingest", "noise", "runs", "show", "sources", "sql", "tables",
+    "ingest", "kv", "noise", "runs", "show", "sources", "sql", "tables",
 ]  # fmt: skip
 
 

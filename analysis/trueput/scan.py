@@ -236,6 +236,33 @@ class JsonTexts:
                 return None
         return rows
 
+    def stream(self, texts: Iterator[Any], rows: int) -> Iterator[pa.Table]:
+        """Yield a row for each text of string_view arrays, in order, `rows` at a time.
+
+        Arrays are taken ahead of the rows. Ends without a word where a text is no JSON: the caller
+        counts. An error that `texts` itself raises goes through.
+        """
+        import pyarrow as pa
+
+        schema = pa.schema([("text", pa.string_view())])
+        raised: list[Exception] = []
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            try:
+                for array in texts:
+                    yield pa.record_batch([array], schema=schema)
+            except Exception as error:
+                raised.append(error)
+                raise
+
+        with self._lent(pa.RecordBatchReader.from_batches(schema, batches())):
+            try:
+                for batch in self._connection.sql(self._sql).to_arrow_reader(rows):
+                    yield pa.Table.from_batches([batch])
+            except (self._failure, pa.ArrowException, OSError):
+                if raised:
+                    raise raised[0] from None
+
     def valid(self, texts: Any) -> list[bool]:
         """Return for each text whether it is JSON."""
         import pyarrow as pa
@@ -249,7 +276,7 @@ class JsonTexts:
         self._connection.close()
 
     @contextmanager
-    def _lent(self, texts: pa.Table) -> Iterator[None]:
+    def _lent(self, texts: pa.Table | pa.RecordBatchReader) -> Iterator[None]:
         self._connection.register("texts", texts)
         try:
             yield

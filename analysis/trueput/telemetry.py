@@ -37,6 +37,7 @@ import re
 from calendar import timegm
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -152,6 +153,7 @@ def is_sentinel(value: float) -> bool:
     return value in _SENTINELS
 
 
+@lru_cache(maxsize=65_536)
 def parse_value(text: str, unit: str = "") -> float | None:
     """Return a printed value in the unit that is stored; None where it is missing.
 

@@ -7,6 +7,7 @@ float where precision matters (epoch seconds with nine digits do not fit a float
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
@@ -20,7 +21,22 @@ NS_PER: Final[dict[str, int]] = {
 }
 """Nanoseconds in one unit of time."""
 
+BYTES_PER: Final[dict[str, int]] = {
+    "": 1,
+    "b": 1,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+}
+"""Bytes in one unit of size, by its name in lower case; without a unit, bytes."""
+
 MAX_NS: Final = 2**63 - 1
+_SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?) ?([KMGTkmgt]?i?[Bb])?", re.ASCII)
 
 
 def to_ns(value: str | float | Decimal, unit: str) -> int | None:
@@ -52,3 +68,31 @@ def ns_text(value: int | None) -> str:
             digits = 2 if abs(number) < 10 else 1 if abs(number) < 100 else 0
             return f"{number:,.{digits}f} {unit}"
     return f"{value} ns"
+
+
+def to_bytes(text: str) -> int | None:
+    """Return a size such as `80GiB`, `1.5 MiB`, `80GB` or `1024` in bytes, exactly.
+
+    None where the text is no size, or no whole number of bytes.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    unit = (match[2] or "").lower() if match else "?"
+    if match is None or unit not in BYTES_PER:
+        return None
+    size = Decimal(match[1]) * BYTES_PER[unit]
+    return int(size) if size == size.to_integral_value() else None
+
+
+def bytes_text(value: int | None) -> str:
+    """Return a size for people: four significant digits and a binary unit, `-` for unknown."""
+    if value is None:
+        return "-"
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        size = BYTES_PER[unit.lower()]
+        if abs(value) >= size:
+            return (
+                f"{value / size:,.4g} {unit}"
+                if abs(value) < 1000 * size
+                else (f"{value / size:,.0f} {unit}")
+            )
+    return f"{value} B"

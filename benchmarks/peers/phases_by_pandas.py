@@ -1,6 +1,8 @@
 """The peer of attribution: a plain pandas program on the same Parquet files.
 
 usage: phases_by_pandas.py STORE OUT
+
+It does what is usually done: sort the events, take differences within each request, pivot, join.
 """
 
 from __future__ import annotations
@@ -29,16 +31,14 @@ def main() -> None:
     for frame in (events, clients):
         frame["run_id"] = frame["run_id"].astype("category")
     events["event"] = events["event"].astype("category")
-    wide = events.pivot(index=["run_id", "request_id"], columns="event", values="at_ns")
-    del events
-    parts = pd.DataFrame(
-        {
-            "queue": wide["scheduled"] - wide["queued"],
-            "prefill": wide["first_token"] - wide["scheduled"],
-            "decode": wide["finished"] - wide["first_token"],
-        }
+    key = ["run_id", "request_id"]
+    events = events.sort_values([*key, "at_ns"])
+    events["time_ns"] = events.groupby(key, observed=True)["at_ns"].diff()
+    steps = events[events["event"] != "queued"]
+    parts = steps.pivot(index=key, columns="event", values="time_ns").rename(
+        columns={"scheduled": "queue", "first_token": "prefill", "finished": "decode"}
     )
-    del wide
+    del events, steps
     both = clients.merge(parts, left_on=["run_id", "request_id"], right_index=True, how="left")
     both["outside"] = both["e2e_ns"] - both["queue"] - both["prefill"] - both["decode"]
     both["tpot_ns"] = (both["e2e_ns"] - both["ttft_ns"]) // (both["output_tokens"] - 1)

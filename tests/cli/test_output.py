@@ -112,7 +112,6 @@ def test_the_same_bytes_from_another_store(trueput: Program, tmp_path: Path) -> 
     assert other("ingest", "sample_data/regress_candidate").code == 0
     for command in (
         ["show", "regress_candidate", "--format", "json"],
-        ["show", "regress_candidate", "--format", "csv"],
         ["show", "regress_candidate", "--format", "markdown"],
         ["doctor", "regress_candidate", "--format", "json"],
     ):

@@ -130,7 +130,7 @@ _IMPROVEMENT = Config(
 
 _TINY = Config(
     name="tiny",
-    purpose="half a second with a preemption, a prefix cache, an abort and a refusal in it",
+    purpose="half a second with preemptions, a prefix cache, an abort and a refusal in it",
     requests=10,
     request_rate=30.0,
     prompt_tokens=(40, 70),
@@ -139,7 +139,7 @@ _TINY = Config(
     prefix_tokens=24,
     refused_ratio=0.1,
     abort_ratio=0.1,
-    workload_seed=14,
+    workload_seed=29,
     max_num_seqs=6,
     max_num_batched_tokens=96,
     block_size=8,
@@ -147,7 +147,7 @@ _TINY = Config(
     max_model_len=256,
     prefix_caching=True,
     ttft_ms=300,
-    tpot_ms=16,
+    tpot_ms=14,
     scrape_ns=2 * NS_PER_S,
 )
 

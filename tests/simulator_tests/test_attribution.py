@@ -7,11 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from simulator import write_run
-from simulator_tests.runs import run_of
+from simulator.devices import COMPUTE, Op
+from simulator_tests.runs import ledger, run_of
 
 import trueput
+from trueput.attribution.step_cost import StepWork, fit_step_cost, split_steps
 
 NAMES = ["tiny", "regression_base", "regression_candidate", "overlapped", "troubled"]
 PHASES = ("queue_ns", "prefill_ns", "decode_ns", "requeue_ns", "recompute_ns", "outside_ns")
@@ -101,3 +104,37 @@ def test_phases(reader: Reader, name: str) -> None:
                 row["request_id"],
                 phase,
             )
+
+
+@pytest.mark.parametrize("name", ["regression_candidate", "overlapped", "troubled"])
+def test_the_linear_model_divides_a_roofline_nearly_as_its_truth(name: str) -> None:
+    run, found = run_of(name), ledger(name)
+    work = StepWork(
+        elapsed_ns=np.array(
+            [
+                sum(op.end - op.start for op in step.device.ops if _computes(op)) // found.devices
+                for step in run.steps
+            ]
+        ),
+        prefill_tokens=np.array([step.amounts["prefill"].tokens for step in run.steps]),
+        recomputed_tokens=np.array([step.amounts["recompute"].tokens for step in run.steps]),
+        decode_sequences=np.array([step.amounts["decode"].tokens for step in run.steps]),
+        kv_tokens=np.array(
+            [step.kv_used * run.config.num_blocks * run.config.block_size for step in run.steps]
+        ),
+    )
+    cost = fit_step_cost(work)
+    assert cost.usable
+    parts = split_steps(cost, work)
+    window = (found.window[1] - found.window[0]) * found.devices
+    for what, split in (
+        ("prefill", parts.prefill_ns), ("decode", parts.decode_ns),
+        ("recompute", parts.recompute_ns),
+    ):  # fmt: skip
+        truth = sum(cell for (work_of, _), cell in found.cells.items() if work_of == what)
+        off = abs(int(split.sum()) * found.devices - truth)
+        assert off <= max(0.05 * truth, 0.01 * window), what
+
+
+def _computes(op: Op) -> bool:
+    return op.kind == "kernel" and op.stream == COMPUTE

@@ -24,7 +24,7 @@ def parquet_writer(table: str, path: Path) -> pq.ParquetWriter:
     """Return a writer of one part. Words are stored as dictionaries; ids and numbers, which
     hardly repeat, are not: building dictionaries for them costs time, memory and space."""
     schema = arrow_schema(table)
-    words = [
+    words: Any = [
         f.name
         for f in schema
         if f.type == pa.string()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import uuid4
 from typing import TYPE_CHECKING, Any
 
 from trueput.errors import UsageError
@@ -181,6 +183,8 @@ def connect(
     }
     if memory_limit is not None:
         config["memory_limit"] = memory_limit
+    if database is None:  # what does not fit is laid aside, and not in the user's folder
+        config["temp_directory"] = str(Path(tempfile.gettempdir()) / f"trueput-{uuid4().hex}")
     connection = duckdb.connect(str(database) if database else ":memory:", config=config)
     build_tables(connection, selection)
     if with_views:

@@ -29,6 +29,11 @@ class Model:
         return self.layer in {"staging", "intermediate"}
 
     @property
+    def is_computed_once(self) -> bool:
+        """Whether its header says so: it is a table however large the selection is."""
+        return "\nComputed once." in f"\n{self.header}"
+
+    @property
     def header(self) -> str:
         """The comment lines at the top of the file, as one text."""
         lines = []

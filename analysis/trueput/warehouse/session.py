@@ -74,7 +74,8 @@ class Warehouse:
     def prepare(self, names: set[str] | None = None) -> None:
         """Build the named views and what they read; all of them without names."""
         for model in self._needed(set(models()) if names is None else names):
-            kind = "TABLE" if model.is_inner and self._materialise else "VIEW"
+            once = model.is_computed_once or (model.is_inner and self._materialise)
+            kind = "TABLE" if once else "VIEW"
             self._connection.execute(f'CREATE {kind} "{model.name}" AS\n{model.sql}')
             self._built.add(model.name)
 

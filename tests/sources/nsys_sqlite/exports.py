@@ -24,7 +24,9 @@ P2 = VM + (222 << 24)
 UTC_NS = 1_779_782_330_176_752_435
 
 
-def kernel(start: int, end: int, corr: int | None, process: int = P1, **more: Any) -> dict[str, Any]:
+def kernel(
+    start: int, end: int, corr: int | None, process: int = P1, **more: Any
+) -> dict[str, Any]:
     """One row of KERNEL on device 0."""
     return {
         "start": start, "end": end, "deviceId": 0, "contextId": 1, "streamId": 7,
@@ -79,10 +81,10 @@ def write_sqlite(path: Path, content: Content, columns: Mapping[str, str] | None
                 f'"{n}" {"TEXT" if _is_text(rows, n) else "INTEGER"}' for n in names
             )
             db.execute(f"CREATE TABLE {table} ({text})")
-            for row in rows:
-                fields = ", ".join(f'"{n}"' for n in row)
-                marks = ",".join("?" * len(row))
-                db.execute(f"INSERT INTO {table} ({fields}) VALUES ({marks})", list(row.values()))
+            fields = ", ".join(f'"{n}"' for n in names)
+            marks = ",".join("?" * len(names))
+            sql = f"INSERT INTO {table} ({fields}) VALUES ({marks})"
+            db.executemany(sql, ([row.get(n) for n in names] for row in rows))
         for table, text in given.items():
             db.execute(f"CREATE TABLE {table} ({text})")
     db.close()

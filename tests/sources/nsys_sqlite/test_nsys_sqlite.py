@@ -139,7 +139,8 @@ def test_graph_mode_gives_spans_not_kernels(tmp_path: Path) -> None:
     assert (capture["kernel_rows"], capture["graph_span_rows"]) == (0, 3)
     assert capture["dropped_rows"] == 1
     problems = problems_of(items)
-    assert problems["NSYS006"] == 1 and problems["NSYS022"] == 3
+    assert problems["NSYS006"] == 1
+    assert problems["NSYS022"] == 3
     assert "NSYS011" not in problems
 
 
@@ -168,7 +169,8 @@ def test_a_capture_that_is_blind_to_graphs_says_so(tmp_path: Path) -> None:
 def test_launches_without_any_operation(tmp_path: Path) -> None:
     items = items_of(tmp_path, {"StringIds": strings(), RUNTIME: [call(1, 2, 1), call(3, 4, 2)]})
     problems = problems_of(items)
-    assert problems["NSYS010"] == 1 and problems["NSYS016"] == 2
+    assert problems["NSYS010"] == 1
+    assert problems["NSYS016"] == 2
     assert len(rows_of(items)["gpu_launches"]) == 2
 
 
@@ -186,7 +188,8 @@ def test_old_columns_with_fillers_instead_of_null(tmp_path: Path) -> None:
     columns = ", ".join(f'"{name}" INTEGER NOT NULL DEFAULT 0' for name in old)
     rows = found(tmp_path, {"StringIds": strings(), KERNEL: [old]}, **{KERNEL: columns})
     [op] = rows["gpu_ops"]
-    assert op["correlation_id"] is None and op["graph_node_id"] is None
+    assert op["correlation_id"] is None
+    assert op["graph_node_id"] is None
     assert rows["gpu_captures"][0]["graph_mode"] is None
 
 
@@ -287,6 +290,15 @@ def test_clock_by_session_start_shift_epoch_or_nothing(tmp_path: Path) -> None:
     assert problems_of(items)["NSYS012"] == 1
 
 
+def test_an_export_of_some_tables_says_so(tmp_path: Path) -> None:
+    names = ("EXPORT_PARAM_TABLES_TO_EXPORT", "EXPORT_PARAM_TIMES_TO_EXPORT")
+    content: Content = {
+        **eager(),
+        "META_DATA_EXPORT": [{"name": name, "value": "x"} for name in names],
+    }
+    assert problems_of(items_of(tmp_path, content))["NSYS014"] == 2
+
+
 def test_impossible_zero_and_absurd_times(tmp_path: Path) -> None:
     kernels = [kernel(100, 90, 1), kernel(100, 100, 2), kernel(0, 600_000, 3), kernel(5, 6, 4),
                kernel(-(2**63), 2**63 - 1, 5)]  # fmt: skip
@@ -334,8 +346,10 @@ def test_warnings_are_classed_and_overhead_is_summed(tmp_path: Path) -> None:
     assert capture["overhead_ns"] == 15
     assert capture["dropped_rows"] == 1234
     problems = problems_of(items)
-    assert problems["NSYS015"] == 3 and problems["NSYS021"] == 1
-    assert "secret-host" not in repr(items) and "/home" not in repr(items)
+    assert problems["NSYS015"] == 3
+    assert problems["NSYS021"] == 1
+    assert "secret-host" not in repr(items)
+    assert "/home" not in repr(items)
 
 
 def test_gpu_metrics(tmp_path: Path) -> None:
@@ -374,14 +388,15 @@ def test_secrets_stay_in_the_export(tmp_path: Path) -> None:
         "PROCESSES": [{"globalPid": P1, "pid": 111, "name": "secret-5"}],
     }
     items = items_of(tmp_path, content)
-    assert "secret" not in repr(items) and "secret" not in repr(rows_of(items))
+    assert "secret" not in repr(items)
+    assert "secret" not in repr(rows_of(items))
 
 
 def test_many_batches_and_columns_that_begin_as_null(tmp_path: Path) -> None:
-    size = 140_000
+    size = 80_000
     kernels = [kernel(i, i + 1, i + 1) for i in range(size)]
     kernels[-1]["graphNodeId"] = 77
-    ranges = [mark(i, i + 1, None, textId=20 + i % 5) for i in range(70_000)]
+    ranges = [mark(i, i + 1, None, textId=20 + i % 5) for i in range(66_000)]
     ranges[-1]["text"] = "late text"
     content: Content = {
         "StringIds": strings(**{f"s{20 + i}": f"range {i}" for i in range(5)}),
@@ -390,13 +405,14 @@ def test_many_batches_and_columns_that_begin_as_null(tmp_path: Path) -> None:
         "NVTX_EVENTS": ranges,
     }
     rows = found(tmp_path, content)
-    assert len(rows["gpu_ops"]) == size and rows["gpu_ops"][-1]["graph_node_id"] == 77
+    assert len(rows["gpu_ops"]) == size
+    assert rows["gpu_ops"][-1]["graph_node_id"] == 77
     assert [c["correlation_id"] for c in rows["gpu_launches"]] == list(range(1, size + 1, 7))
     assert rows["gpu_ranges"][-1]["name"] == "late text"
     assert rows["gpu_ranges"][4]["name"] == "range 4"
 
 
-@pytest.mark.parametrize("at", [0, 500, 69_999])
+@pytest.mark.parametrize("at", [500, 69_999])
 def test_values_of_another_type_are_null_not_a_failure(tmp_path: Path, at: int) -> None:
     kernels = [kernel(i, i + 1, i + 1) for i in range(70_000)]
     kernels[at] |= {"streamId": "seven", "contextId": 1.5}

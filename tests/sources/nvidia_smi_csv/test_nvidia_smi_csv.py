@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,9 @@ from sources.gpu_reading import (
     rows_of,
 )
 
+from trueput.ingest.folders import find_runs
+from trueput.ingest.run import ingest_run
+from trueput.ingest.store import Store
 from trueput.source_api import HEAD_BYTES, ReadOptions
 from trueput.sources.nvidia_smi_csv import SOURCE
 from trueput.sources.nvidia_smi_csv.columns import split
@@ -153,3 +157,20 @@ def test_rows_of_another_length_are_said(tmp_path: Path) -> None:
     path = tmp_path / "gpu.csv"
     path.write_text("index, power.draw [W]\n0, 5 W\n0, 5 W, 6 W\n")
     assert problems_of(read_items(SOURCE, path)) == {"SMICSV003": 1}
+
+
+def test_ingest_gives_it_the_columns_of_run_toml(tmp_path: Path) -> None:
+    run = tmp_path / "a"
+    run.mkdir()
+    (run / "log.txt").write_text("2026/04/25 16:06:06.780, 7\n2026/04/25 16:06:07.780, 9\n")
+    (run / "run.toml").write_text(
+        'timezone = "+02:00"\n[columns]\nfile = "log.txt"\n'
+        'telemetry = ["timestamp", "utilization.gpu [%]"]\n'
+    )
+    [folder] = find_runs(run)
+    store = Store(tmp_path / "store")
+    assert ingest_run(folder, folder.run_id, store).rows["gpu_samples"] == 2
+    [part] = (tmp_path / "store" / "gpu_samples").rglob("*.parquet")
+    found = pq.read_table(part).to_pylist()
+    assert [row["value"] for row in found] == [0.07, 0.09]
+    assert found[0]["at_ns"] == 1_777_125_966_780_000_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -66,7 +66,7 @@ class Framer:
     _borders: list[bytes] = field(default_factory=list)
 
     def segments(self, chunks: Iterable[bytes]) -> Iterator[Segment]:
-        """Yield the segments of a stream; the caller may call `end_at` before the next one."""
+        """Yield the segments of a stream; the caller may end it meanwhile with `end_at`."""
         for chunk in _gathered(chunks, self.size):
             data = self.rest + chunk
             if self.ended:
@@ -90,11 +90,16 @@ class Framer:
             if not self.ended and len(self.rest) > MAX_EVENT:
                 self._give_up()
 
-    def end_at(self, segment: Segment, at: int) -> None:
-        """End the list of events at `at` in `segment.data`; keep what follows as the rest."""
-        self.rest = (segment.data[at:-_PAD] + self.rest)[:MAX_TAIL]
-        self.rest_place = segment.place + at
-        self.ended = True
+    def after(self, segment: Segment, at: int, later: Sequence[Segment]) -> bytes:
+        """Return the stream from `at` in a segment on; `later` are those taken since."""
+        text, place = segment.data[at:-_PAD], segment.place + at
+        for each in later:
+            text = text[: each.place - place] + each.data[:-_PAD]
+        return text[: self.rest_place - place] + self.rest
+
+    def end_at(self, place: int, rest: bytes) -> None:
+        """End the list of events at a place of the stream; keep what follows as the rest."""
+        self.rest, self.rest_place, self.ended = rest[:MAX_TAIL], place, True
 
     def _give_up(self) -> None:
         self.given_up += 1
@@ -132,7 +137,7 @@ class Framer:
         """Tell which events may be wanted. One with more braces than its like is always kept."""
         keep = np.ones(len(starts), np.bool_)
         unwanted: dict[bytes, int] = {}
-        for at in np.linspace(0, len(starts) - 1, 96).astype(np.int64):
+        for at in np.linspace(0, len(starts) - 1, 48).astype(np.int64):
             start = int(starts[at])
             prefix = self._unwanted_prefix(data[start : start + 64])
             if prefix:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ from trueput.sources.kineto_json.problems import Problems
 from trueput.sources.kineto_json.repair import Mended, mend, whole_events
 from trueput.sources.kineto_json.rows import STRUCTURE, WANTED, Rows
 
-SEGMENT_BYTES = 4 << 20
+SEGMENT_BYTES = 512 << 10
+WINDOW_BYTES = 16 << 20
+ROWS = 16_384
+"""A query covers a window of segments and gives its rows in batches."""
 _LIST_END = re.compile(r"\}\s*,?\s*(\])\s*(?=,\s*\"|\}?\s*\Z)")
 _MAX_JOINED = 8
 _LOST_EVENTS = ("KINETO004", "KINETO007", "KINETO008", "KINETO009")
@@ -44,8 +48,8 @@ class Reader:
     def items(self) -> Iterator[Item]:
         """Yield everything that the file says."""
         try:
-            for segment in self._framer.segments(self._chunks()):
-                yield from self._segment(segment)
+            for events in self._events():
+                yield from self._ready.batches(events)
             if not self._framer.begun:
                 self._problems.add("KINETO001")
                 yield from self._problems.items(self._path)
@@ -74,16 +78,37 @@ class Reader:
             self._rows = Rows(key, self._metadata.base_ns, self._problems)
         return self._rows
 
-    def _segment(self, segment: Segment) -> Iterator[Item]:
-        events = None
-        if _is_utf8(segment.data):
-            events = self._columns.read(_views(segment))
-        if events is None:
-            events = self._columns.read(pa.array(self._mended(segment), pa.string()))
-        if events is not None:
-            yield from self._ready.batches(events)
+    def _events(self) -> Iterator[pa.Table]:
+        """Yield the fields of all events, a window of segments after the other."""
+        segments = self._framer.segments(self._chunks())
+        while True:
+            taken: list[Segment] = []
+            done = 0
+            for events in self._columns.stream(_window(segments, taken), ROWS):
+                done += events.num_rows
+                yield events
+            if not taken:
+                return
+            yield from self._left_over(taken, done)
 
-    def _mended(self, segment: Segment) -> list[str]:
+    def _left_over(self, taken: list[Segment], done: int) -> Iterator[pa.Table]:
+        """Read what is left of a window after the first text that is no JSON."""
+        for index, segment in enumerate(taken):
+            if done >= len(segment.starts):
+                done -= len(segment.starts)
+                continue
+            left = replace(segment, starts=segment.starts[done:], lengths=segment.lengths[done:])
+            done = 0
+            events = self._columns.read(_views(left)) if _is_utf8(left.data) else None
+            if events is None:
+                texts = self._mended(left, taken[index + 1 :])
+                events = self._columns.read(pa.array(texts, pa.string()))
+            if events is not None:
+                yield events
+            if self._framer.ended:
+                return
+
+    def _mended(self, segment: Segment, later: list[Segment]) -> list[str]:
         """Return the texts of a segment one by one, those that are no JSON as far as can be."""
         texts = []
         for start, length in zip(segment.starts.tolist(), segment.lengths.tolist(), strict=True):
@@ -96,21 +121,21 @@ class Reader:
         result: list[str] = []
         done = -1
         for at, (text, fine) in enumerate(zip(texts, good, strict=True)):
-            if at <= done:
-                continue
-            if fine:
+            if fine and at > done:
                 result.append(text)
+            if fine or at <= done:
                 continue
             joined, done = _joined(segment, at)
             mended = joined or mend(text, WANTED)
             start = int(segment.starts[at])
-            if mended.end is not None and b'"ph"' not in segment.data[start + len(text) :]:
-                shift = len(text[: mended.end].encode("utf-8", "replace"))
-                self._framer.end_at(segment, start + shift)
             self._note(mended, segment.place + start)
             result += mended.events
-            if self._framer.ended:
-                break
+            if mended.end is not None:
+                end = start + len(text[: mended.end].encode("utf-8", "replace"))
+                rest = self._framer.after(segment, end, later)
+                if b'"ph"' not in rest:
+                    self._framer.end_at(segment.place + end, rest)
+                    break
         return result
 
     def _note(self, mended: Mended, place: int) -> None:
@@ -235,6 +260,20 @@ class Reader:
             add("KINETO018", len(metadata.unreadable), detail=", ".join(metadata.unreadable))
         if totals.capture_ranges:
             add("KINETO019")
+
+
+def _window(segments: Iterator[Segment], taken: list[Segment]) -> Iterator[Any]:
+    """Yield segments as arrays of texts, up to one that is no UTF-8; note each in `taken`."""
+    size = 0
+    for segment in segments:
+        taken.append(segment)
+        if not _is_utf8(segment.data):
+            return
+        if len(segment.starts):
+            yield _views(segment)
+        size += len(segment.data)
+        if size >= WINDOW_BYTES:
+            return
 
 
 def _views(segment: Segment) -> Any:

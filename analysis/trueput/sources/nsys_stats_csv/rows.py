@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -48,7 +48,7 @@ def header_of(line: bytes) -> Header | None:
     text = line.decode("utf-8", "replace").strip().removeprefix("\ufeff")
     if text.count(",") < 2 or len(text) > 4096:
         return None
-    fields = [f.strip() for f in next(csv.reader([text]), [])]
+    fields = [f.strip() for f in _fields(text)]
     if "Name" not in fields:
         return None
     names: dict[str, int] = {}
@@ -161,26 +161,9 @@ def _parsed(
     data: bytes, header: Header, tally: Tally, line: int
 ) -> Iterator[tuple[int, dict[str, list[str]]]]:
     """Yield pieces of columns as texts, by name, with the first line of each from `line` on."""
-    names = [str(at) for at in range(header.width)]
-
-    def odd(row: pacsv.InvalidRow) -> Literal["skip"]:
-        tally.add("NSTAT002", line + (row.number - 1 if row.number else 0))
-        return "skip"
-
     text = data.decode("utf-8", "replace")
-    clean = text.encode()
-    try:
-        table = pacsv.read_csv(
-            io.BytesIO(clean),
-            read_options=pacsv.ReadOptions(
-                column_names=names, use_threads=False, block_size=len(clean) + 1
-            ),
-            parse_options=pacsv.ParseOptions(invalid_row_handler=odd),
-            convert_options=pacsv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-            ),
-        )
-    except pa.ArrowException:
+    table = _at_once(text.encode(), header)
+    if table is None:
         table = _line_by_line(text, header, tally, line)
     for at in range(0, table.num_rows, BATCH_ROWS):
         piece = table.slice(at, BATCH_ROWS)
@@ -188,13 +171,29 @@ def _parsed(
         yield at, texts
 
 
+def _at_once(data: bytes, header: Header) -> pa.Table | None:
+    """Return the columns where every line is a row; None where one is not, or swallows others."""
+    names = [str(at) for at in range(header.width)]
+    try:
+        table = pacsv.read_csv(
+            io.BytesIO(data),
+            read_options=pacsv.ReadOptions(
+                column_names=names, use_threads=False, block_size=len(data) + 1
+            ),
+            convert_options=pacsv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowException:
+        return None
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    return table if table.num_rows == lines else None
+
+
 def _line_by_line(text: str, header: Header, tally: Tally, line: int) -> pa.Table:
     rows: list[list[str]] = []
-    for at, one in enumerate(text.splitlines()):
-        try:
-            fields = next(csv.reader([one]), [])
-        except csv.Error:
-            fields = []
+    for at, one in enumerate(text.split("\n")):
+        fields = _fields(one)
         if len(fields) == header.width:
             rows.append(fields)
         elif one.strip():
@@ -202,6 +201,13 @@ def _line_by_line(text: str, header: Header, tally: Tally, line: int) -> pa.Tabl
     columns = list(zip(*rows, strict=True)) if rows else [()] * header.width
     arrays = [pa.array(list(c), pa.string()) for c in columns]
     return pa.table(arrays, names=[str(at) for at in range(header.width)])
+
+
+def _fields(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return []
 
 
 def _ns(text: str, unit: str) -> int | None:

@@ -126,11 +126,15 @@ class _Reader:
             finally:
                 self._bundles -= 1
             return
-        names = self._learn(packet)
-        if packet.HasField("track_event"):
-            self._event(packet.track_event, names)
-            yield from self.ops.full()
-            yield from self.calls.full()
+        try:
+            names = self._learn(packet)
+            if packet.HasField("track_event"):
+                self._event(packet.track_event, names)
+        except UnicodeDecodeError:
+            # Some versions of protobuf decode a text when it is looked at.
+            self.tally.add("PERFETTO003")
+        yield from self.ops.full()
+        yield from self.calls.full()
 
     def _learn(self, packet: Any) -> _Names:
         sequence = packet.trusted_packet_sequence_id
@@ -138,12 +142,10 @@ class _Reader:
             self._sequences.pop(sequence, None)
         names = self._sequences.setdefault(sequence, _Names())
         data = packet.interned_data
-        names.categories.update((n.iid, n.name) for n in data.event_categories)
-        names.events.update((n.iid, n.name) for n in data.event_names)
-        names.annotations.update((n.iid, n.name) for n in data.debug_annotation_names)
-        names.texts.update(
-            (n.iid, n.str.decode("utf-8", "replace")) for n in data.debug_annotation_string_values
-        )
+        names.categories.update((n.iid, _text(n.name)) for n in data.event_categories)
+        names.events.update((n.iid, _text(n.name)) for n in data.event_names)
+        names.annotations.update((n.iid, _text(n.name)) for n in data.debug_annotation_names)
+        names.texts.update((n.iid, _text(n.str)) for n in data.debug_annotation_string_values)
         track = packet.track_descriptor
         pid = track.process.pid or track.thread.pid
         if self._process is None and pid > 0:
@@ -153,15 +155,18 @@ class _Reader:
     def _event(self, event: Any, names: _Names) -> None:
         if event.type != _SLICE_BEGIN:
             return
-        own = {*event.categories, *(names.categories.get(n, "") for n in event.category_iids)}
+        own = {
+            *map(_text, event.categories),
+            *(names.categories.get(n, "") for n in event.category_iids),
+        }
         category = next(iter(own & _CATEGORIES), None)
         if category is None:
             return
         values = {}
         for note in event.debug_annotations:
-            key = note.name or names.annotations.get(note.name_iid, "")
+            key = _text(note.name) or names.annotations.get(note.name_iid, "")
             values[key] = _value(note, names)
-        name = event.name or names.events.get(event.name_iid) or None
+        name = _text(event.name) or names.events.get(event.name_iid) or None
         if category in ("kernel_dispatch", "memory_copy"):
             self._operation(category, name, values)
         else:
@@ -219,6 +224,11 @@ class _Reader:
             self.tally.add("PERFETTO005", count=self.ops.clipped)
 
 
+def _text(value: str | bytes) -> str:
+    """Return a text; protobuf hands out bytes where they are no UTF-8."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
 def _value(note: Any, names: _Names) -> int | str | None:
     """Return a whole number or a text; None for a value of another kind."""
     if note.HasField("uint_value"):
@@ -226,7 +236,7 @@ def _value(note: Any, names: _Names) -> int | str | None:
     if note.HasField("int_value"):
         return int(note.int_value)
     if note.HasField("string_value"):
-        return str(note.string_value)
+        return _text(note.string_value)
     if note.HasField("string_value_iid"):
         return names.texts.get(note.string_value_iid)
     return None

@@ -1,6 +1,7 @@
 -- One row per request that an engine's log or scheduler events name.
 -- Formula: each instant is the first of its kind. Null rule: what no event says stays NULL.
 -- Grouped apart from the spans, whose many columns would be aggregated over every event.
+-- Computed once. A long run has many events for each request; every view would group them again.
 SELECT
   run_id, request_id,
   max(engine_request_id) AS engine_request_id,

@@ -1,17 +1,17 @@
 -- One row per run and profiled device, with the span of time in which the capture saw it.
 -- device: the ordinal where it is unique in the run, else a number in order of the device keys, so
 -- that ranks that all call their device 0 stay apart.
--- captured_from / captured_to: first to last launch or operation of the device's file. Before and
+-- captured_from / captured_to: first to last launch or operation of the device's process. Before and
 -- after, nothing is known of the device.
 -- is_blind: graph launches were seen without their kernels, so gaps cannot be called idle.
 WITH seen AS (
-  SELECT run_id, device_key, min(device) AS ordinal, min(source_id) AS source_id,
+  SELECT run_id, device_key, min(device) AS ordinal, min(source_id) AS source_id, min(process_key) AS process_key,
     min(start_at_ns) AS first_op_ns, max(end_at_ns) AS last_op_ns, count(*) AS operations,
     count(*) FILTER (kind = 'graph_span') AS graph_spans
   FROM raw.gpu_ops GROUP BY run_id, device_key
 ), calls AS (
-  SELECT run_id, source_id, min(start_at_ns) AS first_call_ns, max(end_at_ns) AS last_call_ns
-  FROM raw.gpu_launches GROUP BY run_id, source_id
+  SELECT run_id, source_id, process_key, min(start_at_ns) AS first_call_ns, max(end_at_ns) AS last_call_ns
+  FROM raw.gpu_launches GROUP BY run_id, source_id, process_key
 ), captures AS (
   SELECT run_id, source_id,
     bool_or(coalesce(graph_launches, 0) > 0 AND graph_mode = 'graph') AS graph_mode,
@@ -32,4 +32,5 @@ SELECT
 FROM seen AS s
 JOIN ordinals AS o ON o.run_id = s.run_id
 LEFT JOIN calls AS c ON c.run_id = s.run_id AND c.source_id = s.source_id
+  AND c.process_key IS NOT DISTINCT FROM s.process_key
 LEFT JOIN captures AS p ON p.run_id = s.run_id AND p.source_id = s.source_id

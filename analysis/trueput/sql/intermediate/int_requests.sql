@@ -22,7 +22,9 @@ SELECT
   c.scheduled_at_ns, c.sent_at_ns AS c_sent_at_ns,
   coalesce(c.sent_at_ns, s.arrived_at_ns, e.arrived_at_ns) AS sent_at_ns,
   coalesce(c.first_token_at_ns, s.first_token_at_ns, e.first_token_at_ns) AS first_token_at_ns,
-  coalesce(c.ended_at_ns, c.sent_at_ns + c.e2e_ns, s.ended_at_ns, e.ended_at_ns) AS ended_at_ns,
+  -- a stream that broke has no end of its own: its last chunk is the last sign of it
+  coalesce(c.ended_at_ns, c.sent_at_ns + c.e2e_ns, c.last_token_at_ns,
+    c.first_token_at_ns + CAST(list_sum(c.gaps_ns) AS BIGINT), s.ended_at_ns, e.ended_at_ns) AS ended_at_ns,
   e.arrived_at_ns AS e_arrived_at_ns, e.queued_at_ns, e.scheduled_at_ns AS e_scheduled_at_ns,
   e.first_token_at_ns AS e_first_token_at_ns, e.ended_at_ns AS e_ended_at_ns, e.finished_at_ns,
   -- the outermost vantage that timed the request rules TTFT and end-to-end time
