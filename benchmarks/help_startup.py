@@ -55,7 +55,10 @@ def function(name: str, told: dict[str, object], app: str) -> list[str]:
 
 def bare_app(told: dict[str, object]) -> str:
     """Return the source of a Typer app that has the commands and options and does nothing."""
-    lines = ["import typer", f"app = typer.Typer(help={told['help']!r}, add_completion=False, rich_markup_mode=None)"]
+    lines = [
+        "import typer",
+        f"app = typer.Typer(help={told['help']!r}, add_completion=False, rich_markup_mode=None)",
+    ]
     for name, command in told["commands"].items():  # type: ignore[attr-defined]
         if command["commands"]:
             inner = f"app_{name.replace('-', '_')}"
@@ -89,7 +92,9 @@ def main() -> int:
     loaded = cost(python("-c", LOADED, "--help"), env).output.strip().splitlines()[-1]
     for name in found:
         costs = found[name]
-        report.note(f"{name:10} {least_cpu(costs):.3f} CPU s, {min(c.peak_mib for c in costs):.0f} MiB")
+        report.note(
+            f"{name:10} {least_cpu(costs):.3f} CPU s, {min(c.peak_mib for c in costs):.0f} MiB"
+        )
     report.note(f"{len(told['commands'])} commands")
     report.bar("CPU, trueput / bare Typer app", least_cpu(found["trueput"]) /
                least_cpu(found["bare"]), RATIO)  # fmt: skip

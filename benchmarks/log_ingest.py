@@ -1,8 +1,8 @@
 """Log ingest against a careful script with `re`: CPU, peak memory, and memory as the log grows.
 
 The product hashes the file, claims it, parses it, attributes the engine's record and writes the
-store; the peer only parses and writes. Bars: at least 2.5 times less CPU; a peak under 300 MB; a log
-four times as long takes at most 1.15 times the peak.
+store; the peer only parses and writes. Bars: at least 2.5 times less CPU; a peak under 300 MB; a
+log four times as long takes at most 1.15 times the peak.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ LINES_PER_SECOND = REQUESTS * 4 + ITERATIONS + 2 + OTHERS
 OTHER_LINES = (
     "(APIServer pid=811) WARNING {stamp} [serving_chat.py:214] The reasoning parser is not set; "
     "reasoning text, if there is any, stays inside the ordinary content of the answer.",
-    "(EngineCore pid=902) DEBUG {stamp} [core.py:1120] No work in the queue; the loop waits for the "
-    "input socket and will be woken by the next message from a front end.",
+    "(EngineCore pid=902) DEBUG {stamp} [core.py:1120] No work in the queue; the loop waits for "
+    "the input socket and will be woken by the next message from a front end.",
     "(APIServer pid=811) INFO {stamp} [block_pool.py:371] Prefix cache reset after weight update",
     "[rank0]:[W1129 some.cpp:93] Warning: a message of a library without vLLM's prefix",
     "    hidden_states = self.layers[index](positions, hidden_states, residual)",

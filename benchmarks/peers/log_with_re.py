@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 
 KINDS = (
     # kind, what must stand in the line, the expression
-    ("iteration", "Iteration(", r"Iteration\((\d+)\): (\d+) context requests, (\d+) context tokens, "
-     r"(\d+) generation requests, (\d+) generation tokens, iteration elapsed time: ([\d.]+) ms"),
+    ("iteration", "Iteration(", r"Iteration\((\d+)\): (\d+) context requests, (\d+) context "
+     r"tokens, (\d+) generation requests, (\d+) generation tokens, iteration elapsed time: "
+     r"([\d.]+) ms"),
     ("received", "Received request", r"Received request ([\w-]+): .*max_tokens=(\d+)"),
     ("life", " request chatcmpl-", r"(Added|Finished|Aborted) request ([\w-]+)"),
     ("access", "HTTP/1.1", r'([\d.]+):(\d+) - "(\w+) (\S+) HTTP/1.1" (\d+)'),
@@ -24,7 +25,8 @@ KINDS = (
      r"GPU KV cache usage: ([\d.]+)%, Prefix cache hit rate: ([\d.]+)%"),
     ("spec", "SpecDecoding metrics", r"Mean acceptance length: ([\d.]+), Accepted throughput: "
      r"([\d.]+) tokens/s, Drafted throughput: ([\d.]+) tokens/s, Accepted: (\d+) tokens, Drafted: "
-     r"(\d+) tokens, Per-position acceptance rate: ([\d., ]+), Avg Draft acceptance rate: ([\d.]+)%"),
+     r"(\d+) tokens, Per-position acceptance rate: ([\d., ]+), Avg Draft "
+     r"acceptance rate: ([\d.]+)%"),
 )  # fmt: skip
 STAMP = re.compile(r"(\d\d-\d\d \d\d:\d\d:\d\d)")
 WIDTH = 7

@@ -143,7 +143,8 @@ def test_a_gate_writes_its_files_and_keeps_its_exit_code(trueput: Program, tmp_p
 
 
 def test_colour_on_a_terminal_only_and_never_under_no_color(trueput: Program) -> None:
-    command = ("gate", "regress_baseline", "regress_candidate")
+    sides = "regress_baseline,regress_baseline_r2", "regress_candidate,regress_candidate_r2"
+    command = ("gate", *sides)
     plain = trueput(*command).stdout
     assert "\x1b" not in plain
     assert "\x1b[" in trueput(*command, terminal=True).stdout

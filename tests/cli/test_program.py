@@ -72,7 +72,7 @@ def test_every_name_of_the_library_resolves() -> None:
         assert getattr(trueput, name) is not None
     assert dir(trueput) == sorted(trueput.__all__)
     with pytest.raises(AttributeError):
-            _ = trueput.sweeep
+        _ = trueput.sweeep
 
 
 def test_a_verb_stays_a_verb_after_its_package_was_imported() -> None:
@@ -112,5 +112,6 @@ def test_library_and_command_line_say_the_same(store: Path) -> None:
     ).stdout
     assert json.loads(printed) == answer
     assert [r["run_id"] for r in trueput.runs(reading)] == [r["run_id"] for r in answer]
-    result = trueput.gate("regress_baseline", ["regress_candidate"], reading=reading)
-    assert result.exit_code == Program(store)("gate", "regress_baseline", "regress_candidate").code
+    sides = "regress_baseline,regress_baseline_r2", "regress_candidate,regress_candidate_r2"
+    result = trueput.gate(sides[0], [sides[1]], reading=reading)
+    assert result.exit_code == Program(store)("gate", *sides).code == 1

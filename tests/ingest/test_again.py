@@ -9,10 +9,10 @@ import pytest
 from ingest.made import content, rows_of, write_log
 
 from trueput.errors import InputError, UsageError
+from trueput.ingest.folders import find_runs
 from trueput.ingest.store import SWEEP_AFTER_S, Store
 from trueput.verbs.ingest import ingest
 from trueput.verbs.opening import Reading, ensure_run
-from trueput.ingest.folders import find_runs
 
 
 def test_the_same_bytes_change_nothing(tmp_path: Path) -> None:

@@ -89,7 +89,9 @@ def test_the_only_lists_that_are_kept_are_spans_of_time(stored: Path) -> None:
 def test_plain_pyarrow_reads_the_store(stored: Path) -> None:
     table = pq.read_table(stored / "requests" / "baseline_low")
     assert set(table.column("run_id").to_pylist()) == {"baseline_low"}
-    field = pq.read_schema(next((stored / "requests" / "baseline_low").iterdir())).field("sent_at_ns")
+    field = pq.read_schema(next((stored / "requests" / "baseline_low").iterdir())).field(
+        "sent_at_ns"
+    )
     assert field.metadata[b"unit"] == b"ns"
 
 

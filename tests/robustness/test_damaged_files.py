@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from cases.recorded import fixtures_root
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from ingest.made import rows_of
 from robustness.damaged import DAMAGES, Damage, kinds, name_for, opened
 

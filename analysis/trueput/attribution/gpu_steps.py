@@ -22,8 +22,10 @@ Parts = Mapping[str, Sequence[Path]]
 
 MAX_OPERATIONS = 1_500_000
 """Of more operations than this, slices of time are looked at for the fit; shares need none."""
-SLICES = 16
+SLICES = 8
 SLICE_STEPS = 250
+LATEST_NS = 10_000_000_000
+"""A kernel that starts later after its launch than this is not looked for in a slice."""
 _PLACE = ["source_id", "process_key", "thread_key"]
 
 
@@ -184,19 +186,19 @@ def _busy_by_step(parts: Parts, steps: pl.DataFrame) -> pl.DataFrame:
     empty = pl.DataFrame(schema={"row": pl.Int64, "busy_ns": pl.Int64})
     if ops is None or launches is None:
         return empty
-    found = []
-    for first, last in _spans(steps, _count(parts, "gpu_ops")):
-        calls = launches.filter(
-            pl.col("start_at_ns").is_between(first, last) & pl.col("correlation_id").is_not_null()
-        ).select(*_PLACE, "correlation_id", pl.col("start_at_ns").alias("called_at"))
-        kernels = ops.filter((pl.col("kind") == "kernel") & (pl.col("class") == "compute")).select(
-            "source_id", "process_key", "correlation_id", "device_key", "start_at_ns", "end_at_ns"
-        )
-        joined = kernels.join(
-            calls, on=["source_id", "process_key", "correlation_id"], nulls_equal=True
-        ).collect(engine="streaming")
-        found.append(_attributed(joined, steps))
-    return pl.concat(found).unique("row", keep="first") if found else empty
+    spans = _spans(steps, _count(parts, "gpu_ops"))
+    called, ran = (
+        pl.any_horizontal(pl.col("start_at_ns").is_between(a, b + late) for a, b in spans)
+        for late in (0, LATEST_NS)
+    )
+    calls = launches.filter(called & pl.col("correlation_id").is_not_null()).select(
+        *_PLACE, "correlation_id", pl.col("start_at_ns").alias("called_at")
+    )
+    kernels = ops.filter(ran & (pl.col("kind") == "kernel") & (pl.col("class") == "compute"))
+    joined = kernels.select(
+        "source_id", "process_key", "correlation_id", "device_key", "start_at_ns", "end_at_ns"
+    ).join(calls, on=["source_id", "process_key", "correlation_id"])
+    return _attributed(joined.collect(engine="streaming"), steps)
 
 
 def _attributed(kernels: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:

@@ -55,7 +55,9 @@ def parse_policy(source: str, where: str = "policy", rules: Iterable[str] | None
     try:
         document = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{where}: not TOML: {error}", hint="its keys stand in docs/reference/policy.md") from error
+        raise UsageError(
+            f"{where}: not TOML: {error}", hint="its keys stand in docs/reference/policy.md"
+        ) from error
     _known(document, _KEYS, where)
     if document.get("version", VERSION) != VERSION:
         raise UsageError(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trueput.arrow import InvalidRowsError, arrow_schema, conform
@@ -17,7 +18,7 @@ from trueput.source_api import Batch, Clock, Fact, Item, Problem, ReadOptions, S
 from trueput.sources import all_sources
 
 ROW_GROUP_ROWS = 65_536
-_SAME_ON_EVERY_ROW = ("run_id", "source_id")
+_REPEATED_IDS = ("run_id", "source_id", "device_key")
 
 
 def parquet_writer(table: str, path: Path) -> pq.ParquetWriter:
@@ -28,10 +29,17 @@ def parquet_writer(table: str, path: Path) -> pq.ParquetWriter:
         f.name
         for f in schema
         if f.type == pa.string()
-        and (f.name in _SAME_ON_EVERY_ROW or (f.metadata or {}).get(b"type") != b"id")
+        and (f.name in _REPEATED_IDS or (f.metadata or {}).get(b"type") != b"id")
     ]
+    numbers = [f.name for f in schema if f.type == pa.int64()]
     return pq.ParquetWriter(
-        path, schema, compression="zstd", compression_level=1, use_dictionary=words
+        path,
+        schema,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=words,
+        column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+        write_statistics=numbers,
     )
 
 
@@ -59,6 +67,8 @@ class FileResult:
     facts: list[Fact] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     clock: Clock = field(default_factory=lambda: Clock(ClockKind.NONE))
+    moved_ns: int = 0
+    """What was added to every instant while writing: the parts are in UTC where it is not 0."""
 
 
 class PartWriter:
@@ -106,13 +116,15 @@ def read_file(task: FileTask) -> FileResult:
     try:
         for item in _guarded(source.read(task.path, task.options)):
             if isinstance(item, Batch):
-                _write(item, task, constants, writers)
+                _write(item, task, constants, writers, result.moved_ns)
             elif isinstance(item, Problem):
                 result.problems.append(item)
             elif isinstance(item, Fact):
                 result.facts.append(item)
             else:
                 result.clock = item
+                if not writers and item.kind is not ClockKind.UTC:
+                    result.moved_ns = item.offset_ns or 0
     finally:
         for table, writer in writers.items():
             if writer.close():
@@ -122,10 +134,15 @@ def read_file(task: FileTask) -> FileResult:
 
 
 def _write(
-    item: Batch, task: FileTask, constants: dict[str, Any], writers: dict[str, PartWriter]
+    item: Batch,
+    task: FileTask,
+    constants: dict[str, Any],
+    writers: dict[str, PartWriter],
+    moved_ns: int,
 ) -> None:
     names = set(arrow_schema(item.table).names)
     rows = conform(item.table, item.rows, {k: v for k, v in constants.items() if k in names})
+    rows = _moved(rows, item.table, moved_ns)
     if item.table not in writers:
         writers[item.table] = PartWriter(item.table, task.targets[item.table])
     writers[item.table].add(rows)
@@ -142,6 +159,17 @@ def _guarded(items: Iterator[Item]) -> Iterator[Item]:
         yield Problem("INGEST001", Severity.ERROR, text)
 
 
+def _moved(rows: pa.Table, table: str, offset_ns: int) -> pa.Table:
+    """Return the rows with `offset_ns` added to every instant."""
+    if offset_ns == 0:
+        return rows
+    for at, column in enumerate(arrow_schema(table)):
+        if (column.metadata or {}).get(b"type") == b"time":
+            moved = pc.add(rows.column(at), pa.scalar(offset_ns, pa.int64()))
+            rows = rows.set_column(at, column, moved)
+    return rows
+
+
 def shift_instants(path: Path, table: str, offset_ns: int) -> None:
     """Add `offset_ns` to every instant of a part, so that the part is in UTC. Streams."""
     import pyarrow.compute as pc
@@ -151,15 +179,14 @@ def shift_instants(path: Path, table: str, offset_ns: int) -> None:
     if not columns or offset_ns == 0:
         return
     scratch = path.with_suffix(".shift")
-    with pq.ParquetFile(path) as source:
-        with parquet_writer(table, scratch) as writer:
-            for index in range(source.num_row_groups):
-                rows = source.read_row_group(index)
-                for name in columns:
-                    at = schema.get_field_index(name)
-                    moved = pc.add(rows.column(name), pa.scalar(offset_ns, pa.int64()))
-                    rows = rows.set_column(at, schema.field(at), moved)
-                writer.write_table(rows)
+    with pq.ParquetFile(path) as source, parquet_writer(table, scratch) as writer:
+        for index in range(source.num_row_groups):
+            rows = source.read_row_group(index)
+            for name in columns:
+                at = schema.get_field_index(name)
+                moved = pc.add(rows.column(name), pa.scalar(offset_ns, pa.int64()))
+                rows = rows.set_column(at, schema.field(at), moved)
+            writer.write_table(rows)
     scratch.replace(path)
 
 

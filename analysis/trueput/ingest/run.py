@@ -34,7 +34,7 @@ from trueput.ingest.folders import (
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import Manifest, Store, encode
-from trueput.source_api import Fact, Problem, ReadOptions, Severity
+from trueput.source_api import Clock, Fact, Problem, ReadOptions, Severity
 from trueput.sources import all_sources
 
 READER_VERSION = "1"
@@ -253,7 +253,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
     work.problems += [(None, p) for p in output.problems]
     for result in work.results:
         fit = output.clock_fits.get(result.source_id)
-        if fit is not None and fit.offset_ns:
+        if fit is not None and fit.offset_ns and not result.moved_ns:
             for table, path in result.parts.items():
                 shift_instants(path, table, fit.offset_ns)
     for path in parts.pop("load_sessions", []):
@@ -301,7 +301,7 @@ def _run_input(work: _Work, parts: dict[str, list[Path]], facts: dict[str, Any])
     return RunInput(
         run_id=work.run_id,
         parts=parts,
-        clocks={r.source_id: r.clock for r in work.results},
+        clocks={r.source_id: _clock_of_parts(r) for r in work.results},
         facts=by_source,
         anchors=work.toml.anchors,
         timezone=work.toml.timezone,
@@ -309,6 +309,14 @@ def _run_input(work: _Work, parts: dict[str, list[Path]], facts: dict[str, Any])
         slo=work.toml.slo,
         config=facts,
     )
+
+
+def _clock_of_parts(result: FileResult) -> Clock:
+    """Return the clock that the parts are on: UTC where instants were moved while writing."""
+    stated = result.clock
+    if not result.moved_ns:
+        return stated
+    return Clock(ClockKind.UTC, 0, stated.uncertainty_ns, stated.method or "stated by the file")
 
 
 def _write_derived(table: str, rows: Any, run_id: str, path: Path) -> int:
@@ -362,7 +370,10 @@ def _run_row(
     own = work.toml.numbers.get("planned_requests")
     config = _section(facts, "config.")
     config.update({f"kv_{k}": v for k, v in _section(facts, "kv.").items()})
-    gpu_count, price = work.toml.numbers.get("gpu_count"), work.toml.numbers.get("price_per_gpu_hour")
+    gpu_count, price = (
+        work.toml.numbers.get("gpu_count"),
+        work.toml.numbers.get("price_per_gpu_hour"),
+    )
     profiled = facts.get("profiled")
     return {
         "run_id": work.run_id,
@@ -407,7 +418,7 @@ def _source_rows(work: _Work, output: RunOutput) -> list[dict[str, Any]]:
                 "sha256": work.hashes[name],
                 "size_bytes": path.stat().st_size,
                 "clock_kind": (result.clock.kind if result else ClockKind.NONE).value,
-                "clock_offset_ns": fit.offset_ns,
+                "clock_offset_ns": (result and result.moved_ns) or fit.offset_ns,
                 "clock_uncertainty_ns": fit.uncertainty_ns,
                 "clock_method": fit.method or None,
                 "record_rows": sum(result.rows.values()) if result else 0,

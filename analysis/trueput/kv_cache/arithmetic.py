@@ -74,9 +74,11 @@ def figures(model: Model, given: Conditions) -> KvFigures:
     windows = Counter(layer.window for layer in model.layers if layer.window is not None)
     keeping = counts["all"] + counts["window"]
     stateful = sum(layer.has_state for layer in model.layers)
-    state = _state(model, stateful, given.tp, dtype, notes)
+    state = _state(model, stateful, given.tp, notes)
     if windows:
-        told = ", ".join(f"{n} layers keep the last {w:,} tokens" for w, n in _sorted(windows))
+        told = ", ".join(
+            f"{n} layers keep the last {w:,} tokens" for w, n in sorted(windows.items())
+        )
         notes.append(f"{told}; an engine that frees nothing outside the window keeps all")
     if counts["shared"]:
         notes.append(f"{counts['shared']} layers use the keys and values of earlier ones")
@@ -112,10 +114,6 @@ _MODEL_NOTE: Final = (
     "a capacity model for the stated conditions, not a measurement: no fragmentation, no prefix "
     "shared between sequences"
 )
-
-
-def _sorted(windows: Counter[int | None]) -> list[tuple[int, int]]:
-    return sorted((w, n) for w, n in windows.items() if w is not None)
 
 
 def _check(given: Conditions) -> None:
@@ -203,7 +201,7 @@ def _vector(entries: int, dtype: str) -> int:
     return packed + (_SCALE_BYTES if dtype in _SCALED else 0)
 
 
-def _state(model: Model, layers: int, tp: int, cache_dtype: str, notes: list[str]) -> int | None:
+def _state(model: Model, layers: int, tp: int, notes: list[str]) -> int | None:
     """Return the bytes of fixed state per sequence on a rank: 0 without such layers."""
     if not layers:
         return 0
@@ -215,7 +213,7 @@ def _state(model: Model, layers: int, tp: int, cache_dtype: str, notes: list[str
             f"how the state of {layers} layers falls to {tp} ranks is unknown; not counted"
         )
         return None
-    dtype = _ALIASES.get(model.dtype or cache_dtype, model.dtype or cache_dtype)
+    dtype = _ALIASES.get(model.dtype or "", model.dtype or "float16")
     recurrent = _ALIASES.get(state.recurrent_dtype or dtype, state.recurrent_dtype or dtype)
     if dtype not in _BITS or recurrent not in _BITS:
         notes.append("the dtype of the state is unknown; it is not counted")

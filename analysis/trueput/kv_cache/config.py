@@ -24,6 +24,7 @@ _NOT_UNDERSTOOD: Final = (
     "block_configs", "compress_ratios", "cross_attention_layers", "global_head_dim",
     "kv_heads_per_layer", "num_global_key_value_heads", "swa_head_dim", "swa_num_key_value_heads",
 )  # fmt: skip
+_MOST_LAYERS: Final = 10_000
 _BY_GROUPS: Final = frozenset({"chatglm"})
 _FALCON: Final = frozenset({"falcon", "refinedweb", "refinedwebmodel"})
 _HEADS: Final = ("num_attention_heads", "n_head", "n_heads")
@@ -52,6 +53,8 @@ def read_model(values: object, where: str) -> Model:
             )
     kind = str(name or "unnamed").lower()
     count = fields.need("num_hidden_layers", "n_layer", "num_layers", "n_layers")
+    if count > _MOST_LAYERS:
+        raise fields.error(f"{count} layers, expected at most {_MOST_LAYERS}")
     layers = read_layers(fields, family, kind, count)
     vectors = _vectors(fields, kind)
     state = read_state(fields) if any(layer.has_state for layer in layers) else None

@@ -72,9 +72,21 @@ FAMILIES: Final[Mapping[str, Family]] = {
 }  # fmt: skip
 
 WITHOUT_CACHE: Final = frozenset(
-    "bert roberta distilbert deberta electra mpnet modernbert xlm-roberta vit clip siglip".split()
+    [
+        "bert",
+        "roberta",
+        "distilbert",
+        "deberta",
+        "electra",
+        "mpnet",
+        "modernbert",
+        "xlm-roberta",
+        "vit",
+        "clip",
+        "siglip",
+    ]
 )
-RECURRENT_ONLY: Final = frozenset("falcon_mamba mamba mamba2 rwkv rwkv5 xlstm".split())
+RECURRENT_ONLY: Final = frozenset(["falcon_mamba", "mamba", "mamba2", "rwkv", "rwkv5", "xlstm"])
 
 NAMELESS: Final = Family("all")
 """How a config without `model_type` is read: plain attention, from its explicit keys alone."""

@@ -144,8 +144,10 @@ def _pattern(fields: Fields, family: Family) -> tuple[str | None, int | None]:
             return letters, None
     given = fields.count("sliding_window_pattern", "_sliding_window_pattern")
     if given is None and family.pattern is not None and fields.given("sliding_window"):
-        fields.assume(f"which layers slide is not given: all but every {family.pattern}., as the "
-                      "family's code has it")  # fmt: skip
+        fields.assume(
+            f"which layers slide is not given: by the family's rule, all but the last of each "
+            f"{family.pattern}"
+        )
     return None, given or family.pattern
 
 

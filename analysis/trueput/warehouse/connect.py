@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import uuid4
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from trueput.errors import UsageError
 from trueput.schema import Table, tables, views

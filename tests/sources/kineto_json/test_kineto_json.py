@@ -95,7 +95,7 @@ def test_zip_of_several_files_says_so() -> None:
 
 
 def test_cut_gzip_keeps_what_came_before_the_cut() -> None:
-    head, event = WHOLE.split(b"  {\n    \"ph\"")[0], WHOLE[WHOLE.index(b"  {\n    \"ph\"") :]
+    head, event = WHOLE.split(b'  {\n    "ph"')[0], WHOLE[WHOLE.index(b'  {\n    "ph"') :]
     events = b",\n".join([event.split(b"\n  ],")[0]] * 40)
     packed = gzip.compress(head + events + b"\n  ]\n}\n")
     found = told(packed[: len(packed) * 2 // 3], name="trace.json.gz")
@@ -129,6 +129,38 @@ def test_an_event_that_tells_nothing_is_counted_as_lost() -> None:
     assert "KINETO004 54 1" in found["problems"]
     assert found["gpu_captures"][0]["status"] == "partial"
     assert len(found["gpu_ops"]) == 4
+
+
+def _kernel(number: int) -> bytes:
+    return (
+        b'  {\n    "ph": "X", "cat": "kernel", "name": "k%d", "pid": 0, "tid": 7,\n'
+        b'    "ts": %d.125, "dur": 0.500,\n    "args": {\n      "device": 0, "stream": 7,'
+        b' "correlation": %d\n    }\n  }' % (number % 50, 10 + number, number)
+    )
+
+
+def test_damage_in_a_long_trace_costs_only_itself() -> None:
+    """Longer than what is read ahead; broken events, and metadata that looks like events."""
+    count, broken = 90_000, {7, 8, 20_000, 61_234, 89_999}
+    events = [_kernel(n) for n in range(count)]
+    for n in broken:
+        events[n] = events[n].replace(b': "k%d' % (n % 50), b': "say "k%d' % (n % 50))
+    devices = b",\n".join(b'  {\n    "id": %d, "name": "GPU"\n  }' % n for n in range(8))
+    text = b'{"traceEvents": [\n' + b",\n".join(events) + b"\n  ],\n"
+    text += b'"deviceProperties": [\n' + devices + b'\n  ],\n"baseTimeNanoseconds": 5000\n}\n'
+    items = read_bytes(text, 512 << 10)
+    found = reading.rows_of(items)
+    names = [f"k{n % 50}" if n not in broken else f'say "k{n % 50}' for n in range(count)]
+    assert [op["name"] for op in found["gpu_ops"]] == names
+    assert [op["start_at_ns"] for op in found["gpu_ops"]][::9] == [
+        (10 + n) * 1000 + 125 for n in range(0, count, 9)
+    ]
+    assert [f"{i.code} {i.line} {i.count}" for i in items if isinstance(i, Problem)] == [
+        f"KINETO005 {2 + 7 * 7} 5"
+    ]
+    assert [d["name"] for d in found["gpu_devices"]] == ["GPU"]
+    [clock] = [i for i in items if isinstance(i, Clock)]
+    assert clock.offset_ns == 5000
 
 
 def test_an_operation_without_a_device() -> None:

@@ -12,6 +12,7 @@ from trueput.cli import options
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from trueput.cli.output import Grid
     from trueput.kv_cache import KvFigures
 
 ORDER = 115
@@ -98,14 +99,13 @@ def _rows(found: KvFigures) -> list[list[str | None]]:
     return [*shown, ["sequences that fit", None if fit is None else f"{fit:,}", None]]
 
 
-def _page(target: Console, people: object, found: KvFigures) -> None:
+def _page(target: Console, people: Grid, found: KvFigures) -> None:
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    from trueput.cli.output import Grid, print_grid, printable
+    from trueput.cli.output import print_grid, printable
 
-    assert isinstance(people, Grid)
     print_grid(target, people)
     target.print()
     target.print(Padding(Text(found.formula), (0, 0, 0, 1)))

@@ -152,10 +152,21 @@ def _ledger(console: Console, found: Found) -> None:
     if not rows:
         return
     devices = rows[0]["devices"]
-    note = f"{span(rows[0]['window_ns'])} x {devices} engine rank{'s' if devices != 1 else ''}"
-    heading(console, "Where the engine's time went", note + ", printed step time, not GPU time")
+    on_gpu = any(r["metric"] == "kernel_union" for r in found["gpu_activity"]) and any(
+        r["work"] == "idle" and r["basis"] == "measured" for r in rows
+    )
+    what = "GPU" if on_gpu else "engine rank"
+    note = f"{span(rows[0]['window_ns'])} x {devices} {what}{'s' if devices != 1 else ''}"
+    if on_gpu:
+        heading(
+            console, "Where the GPUs' time went", note + ", busy union; exposed comm. and copies"
+        )
+    else:
+        heading(console, "Where the engine's time went", note + ", printed step time, not GPU time")
     works = list(dict.fromkeys(r["work"] for r in rows))
-    order = ["prefill", "decode", "recompute", "other", "unattributed", "idle"]
+    order = [
+        "prefill", "decode", "recompute", "communication", "copy", "other", "unattributed", "idle",
+    ]  # fmt: skip
     works.sort(key=lambda w: order.index(w) if w in order else 99)
     outcomes = [o for o in (*_OUTCOMES, "other_traffic", "none") if any(
         r["outcome"] == o and r["time_ns"] for r in rows
@@ -181,6 +192,13 @@ def _amount(value: float | None, unit: str) -> tuple[Any, str]:
     return (int(value) if value is not None and value == int(value) else value), unit
 
 
+def _rate(value: float | None, unit: str) -> str:
+    """Return a rung's rate: a share of the window for time, nothing for power, else per second."""
+    if unit in {"ns", "ratio"}:
+        return percent(value)
+    return "" if unit == "W" else rate(value)
+
+
 def _activity(console: Console, found: Found) -> None:
     rows = found["gpu_activity"]
     batch = found["batching"][0] if found["batching"] else None
@@ -188,13 +206,13 @@ def _activity(console: Console, found: Found) -> None:
         heading(console, "Activity", "each rung compares only with itself")
         table(
             console,
-            ("rung", "value", "unit", "rate", "basis"),
+            ("rung", "device", "value", "unit", "rate", "basis"),
             [
-                [r["metric"], *_amount(r["value"], r["unit"]),
-                 percent(r["rate"]) if r["unit"] == "ns" else rate(r["rate"]), r["basis"]]
+                [r["metric"], r["device"], *_amount(r["value"], r["unit"]),
+                 _rate(r["rate"], r["unit"]), r["basis"]]
                 for r in rows
             ],
-            right=("value", "rate"),
+            right=("device", "value", "rate"),
         )  # fmt: skip
     if batch and any(batch[k] is not None for k in batch if k != "run_id"):
         text = (

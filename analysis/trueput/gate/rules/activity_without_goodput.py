@@ -27,10 +27,14 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
                 scope="This comparison says nothing about GPU activity.",
             )
         ]  # fmt: skip
-    return [_judge(rule, evidence, rung) for rung in evidence.rungs]
+    found: list[Finding] = []
+    for rung in evidence.rungs:
+        told = any(f.outcome is Outcome.FLAGGED for f in found)
+        found.append(_judge(rule, evidence, rung, told))
+    return found
 
 
-def _judge(rule: Rule, evidence: Evidence, rung: Rung) -> Finding:
+def _judge(rule: Rule, evidence: Evidence, rung: Rung, told: bool) -> Finding:
     policy, goodput, effect = evidence.policy, evidence.goodput, rung.effect
     settle: int | None = None
     if rung.zero_everywhere:
@@ -44,7 +48,7 @@ def _judge(rule: Rule, evidence: Evidence, rung: Rung) -> Finding:
         outcome = Outcome.INCONCLUSIVE
         text = f"{_name(rung)} cannot be compared: {rung.missing}."
     elif rung.rose(policy.min_effect) and goodput.did_not_rise(policy.margin):
-        outcome, text = Outcome.FLAGGED, _headline(evidence, rung, effect, goodput)
+        outcome, text = Outcome.FLAGGED, _headline(evidence, rung, effect, goodput, told)
     elif effect.did_not_rise(policy.margin):
         outcome, text = Outcome.PASS, f"{_name(rung)} did not rise, {bounds_text(effect)}."
     else:
@@ -69,14 +73,18 @@ def _moved(effect: Effect | None) -> str:
     return "is not comparable" if effect is None else bounds_text(effect)
 
 
-def _headline(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect) -> str:
+def _headline(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect, told: bool) -> str:
+    """The whole story for the first rung that rose, one clause for the others (`told`)."""
+    rise = f"{_name(rung)} rose, {bounds_text(effect)}, and goodput did not, {bounds_text(goodput)}"
+    if told:
+        return f"{rise}{_recomputed(evidence, rung)}."
     least = evidence.policy.min_effect
     rose = [other.label for other in evidence.rungs if other.rose(least)]
     rest = [other.label for other in evidence.rungs if not other.rose(least)]
     others = f"; not shown to rise: {', '.join(rest)}" if rest else ""
     return (
-        f"{_name(rung)} rose, {bounds_text(effect)}, and goodput did not, {bounds_text(goodput)} "
-        f"(rose: {', '.join(rose)}{others}){_recomputed(evidence, rung)}{_where_it_went(evidence)}."
+        f"{rise} (rose: {', '.join(rose)}{others}){_recomputed(evidence, rung)}"
+        f"{_where_it_went(evidence)}."
     )
 
 
@@ -114,23 +122,31 @@ def _recomputed(evidence: Evidence, rung: Rung) -> str:
     )
 
 
+_KEPT = ("prefill", "decode")
+_BROKEN = ("late", "failed", "aborted", "unfinished", "rejected")
+
+
 def _where_it_went(evidence: Evidence) -> str:
-    """Name the work and the outcome whose share of the window grew most; empty without ledgers."""
+    """Say which work took the change in device time, in points; empty without two ledgers."""
     before, after = _cells(evidence.baseline), _cells(evidence.candidate)
     if before is None or after is None:
         return ""
-    grown = []
-    for part in (0, 1):
-        change: dict[str, float] = {}
-        for cell in {*before, *after}:
-            if cell[0] != "idle":
-                by = after.get(cell, 0.0) - before.get(cell, 0.0)
-                change[cell[part]] = change.get(cell[part], 0.0) + by
-        name = max(sorted(change), key=lambda key: change[key], default=None)
-        if name is None or change[name] <= 0:
-            return ""
-        grown.append(f"{name} ({100 * change[name]:+.1f} points of the window)")
-    return f"; in the ledger the work that grew most is {grown[0]}, the outcome {grown[1]}"
+    parts = {"recompute": 0.0, "late or failed": 0.0, "good": 0.0, "other": 0.0}
+    for work, outcome in {*before, *after}:
+        if work == "idle":
+            continue
+        by = 100 * (after.get((work, outcome), 0.0) - before.get((work, outcome), 0.0))
+        if work == "recompute":
+            parts["recompute"] += by
+        elif work in _KEPT and outcome in (*_BROKEN, "good"):
+            parts["good" if outcome == "good" else "late or failed"] += by
+        else:
+            parts["other"] += by
+    return (
+        f"; of device time in the window, in points: recompute {parts['recompute']:+.1f}, "
+        f"prefill and decode for late or failed requests {parts['late or failed']:+.1f}, "
+        f"for good ones {parts['good']:+.1f}, all other work {parts['other']:+.1f}"
+    )
 
 
 def _cells(runs: Sequence[RunFigures]) -> dict[tuple[str, str], float] | None:

@@ -22,7 +22,7 @@ from trueput.sources.kineto_json.repair import Mended, mend, whole_events
 from trueput.sources.kineto_json.rows import STRUCTURE, WANTED, Rows
 
 SEGMENT_BYTES = 512 << 10
-WINDOW_BYTES = 16 << 20
+WINDOW_BYTES = 8 << 20
 ROWS = 16_384
 """A query covers a window of segments and gives its rows in batches."""
 _LIST_END = re.compile(r"\}\s*,?\s*(\])\s*(?=,\s*\"|\}?\s*\Z)")

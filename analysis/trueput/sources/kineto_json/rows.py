@@ -195,8 +195,8 @@ class Rows:
         totals.ops_last_ns = max(totals.ops_last_ns, pc.max(events["end"]).as_py())
         totals.longest_ns = max(totals.longest_ns, pc.max(events["dur"]).as_py())
         if len(totals.devices) < _MAX_KNOWN:
-            numbers: list[Any] = pc.unique(device).to_pylist()
-            totals.devices.update(n for n in numbers if n is not None)
+            found: list[Any] = pc.unique(device).to_pylist()
+            totals.devices.update(int(n) for n in found if n is not None)
         nodes = _count(pc.greater(events["graph_node_id"], _NUMBER[0]))
         totals.graph_nodes = totals.graph_nodes or nodes > 0
         counts = pc.value_counts(pc.drop_null(correlation.filter(is_kernel)))
@@ -218,7 +218,8 @@ class Rows:
         self.totals.launches += events.num_rows
         self.totals.graph_launches += _count(graph)
         if len(self.totals.graphs) < _MAX_GRAPHS:
-            self.totals.graphs.update(events["correlation"].filter(graph).to_pylist())
+            launched: list[Any] = events["correlation"].filter(graph).to_pylist()
+            self.totals.graphs.update(launched)
         return pa.table({
             "process_key": pa.repeat(self._key, events.num_rows),
             "thread_key": _keyed(self.key, events["tid"]),
