@@ -186,7 +186,9 @@ def connect(
     if database is None:  # what does not fit is laid aside, and not in the user's folder
         config["temp_directory"] = str(Path(tempfile.gettempdir()) / f"trueput-{uuid4().hex}")
     connection = duckdb.connect(str(database) if database else ":memory:", config=config)
+    connection.execute("BEGIN")
     build_tables(connection, selection)
     if with_views:
         build_views(connection)
+    connection.execute("COMMIT")
     return connection

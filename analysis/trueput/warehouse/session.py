@@ -15,7 +15,7 @@ from trueput.warehouse.models import Model, in_order, models, reads
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-MATERIALISE_BELOW_ROWS = 5_000_000
+MATERIALISE_BELOW_ROWS = 1_000_000
 """Below this many ingested rows the inner models are computed once; above, they stay views."""
 
 

@@ -183,6 +183,10 @@ def _ledger(console: Console, found: Found) -> None:
         lines.append(line)
     names = ["work", "time", "share", "", *(o.replace("_", " ") for o in outcomes)]
     table(console, names, lines, right=("time", "share", *names[4:]))
+    for row in found["gpu_idle"]:
+        if row["queue_empty_ns"] is not None and row["idle_ns"]:
+            empty, waiting = span(row["queue_empty_ns"]), span(row["work_waiting_ns"])
+            say(console, f"idle: {empty} with no request in the engine, {waiting} while one was")
 
 
 def _amount(value: float | None, unit: str) -> tuple[Any, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +17,13 @@ from trueput.sources.kineto_json.framing import Framer, Segment
 from trueput.sources.kineto_json.metadata import Device, Metadata
 from trueput.sources.kineto_json.names import file_rank, process_key
 from trueput.sources.kineto_json.problems import Problems
-from trueput.sources.kineto_json.repair import Mended, mend, whole_events
+from trueput.sources.kineto_json.repair import Mended, list_end, mend, whole_events
 from trueput.sources.kineto_json.rows import STRUCTURE, WANTED, Rows
 
 SEGMENT_BYTES = 512 << 10
 WINDOW_BYTES = 8 << 20
 ROWS = 16_384
 """A query covers a window of segments and gives its rows in batches."""
-_LIST_END = re.compile(r"\}\s*,?\s*(\])\s*(?=,\s*\"|\}?\s*\Z)")
 _MAX_JOINED = 8
 _LOST_EVENTS = ("KINETO004", "KINETO007", "KINETO008", "KINETO009")
 
@@ -151,7 +149,7 @@ class Reader:
         found = whole_events(text)
         end = found.end
         if found.broken is not None:
-            end = _list_end(text, found.broken)
+            end = list_end(text, found.broken)
             if end is not None:
                 mended = mend(text[found.broken : end], WANTED)
                 found.events += mended.events
@@ -310,9 +308,3 @@ def _is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _list_end(text: str, start: int) -> int | None:
-    """Return where the list of events ends behind a broken event, None where it does not."""
-    match = _LIST_END.search(text, start)
-    return match.start(1) if match else None

@@ -31,6 +31,8 @@ _LOG_LINE = re.compile(
 )
 _LIST_END = re.compile(r"\]\s*(?:,\s*\"[^\"]*\"\s*:|\}?\s*\Z)")
 
+_CLOSED = re.compile(r"\}\s*,?\s*(\])\s*(?=,\s*\"|\}?\s*\Z)")
+
 _NUMBER = r"\"?(-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\"?(?=\s*(?:[,}\]]|$))"
 _PH = re.compile(r'"ph"\s*:\s*"(.)"')
 _CAT = re.compile(r'"cat"\s*:\s*"([^"]*)"')
@@ -104,10 +106,16 @@ def mend(text: str, wanted: frozenset[str]) -> Mended:
             tried.end = None
             tried.recovered = len(tried.events)
             return tried
-    found = Mended()
-    for piece in _BORDER.split(text):
+    found = Mended(end=list_end(text, 0))
+    for piece in _BORDER.split(text[: found.end]):
         _take_fields(piece, wanted, found)
     return found
+
+
+def list_end(text: str, start: int) -> int | None:
+    """Return where the list of events ends behind a broken event, None where it does not."""
+    match = _CLOSED.search(text, start)
+    return match.start(1) if match else None
 
 
 def _take_fields(piece: str, wanted: frozenset[str], found: Mended) -> None:

@@ -77,7 +77,8 @@ WITH has AS (
        WHEN recompute_basis = 'bounded' THEN 'aborted requests blur the balance; a run without aborts is exact' END},
     {'question': 'which requests were preempted, and what it cost them',
      'best_basis': CASE WHEN preemptions = 0 THEN 'reported' WHEN has_victims THEN 'inferred' ELSE 'unknown' END,
-     'source': CASE WHEN preemptions = 0 THEN 'no preemption was counted' WHEN has_victims THEN 'client streams aligned to iterations' END,
+     'source': CASE WHEN preemptions = 0 THEN 'no preemption was counted' WHEN has_victims AND gapped_clients > 0 THEN 'client streams aligned to iterations'
+       WHEN has_victims THEN 'iterations replayed from the log alone' END,
      'improve': CASE WHEN preemptions = 0 OR has_victims THEN NULL
        WHEN steps = 0 THEN 'run the engine with --enable-logging-iteration-details'
        WHEN gapped_clients = 0 THEN 'run the client with --save-detailed (token gaps)'

@@ -6,7 +6,8 @@ SELECT
   k.run_id, k.session, p.slo, w.window_rule, w.window_ns, seconds(w.window_ns) AS window_s,
   coalesce(d.gpu_count, d.profiled_gpus, d.engine_ranks) AS devices,
   coalesce(c.planned, n.asked_requests) AS planned_requests,
-  c.sent AS sent_requests, c.answered AS answered_requests, c.complete AS complete_requests,
+  c.sent AS sent_requests, c.answered AS answered_requests,
+  coalesce(c.complete, m.finished) AS complete_requests,
   CASE WHEN p.slo IS NOT NULL THEN c.good END AS good_requests,
   CASE WHEN p.slo IS NOT NULL THEN c.late END AS late_requests,
   c.rejected AS rejected_requests, c.failed AS failed_requests, c.aborted AS aborted_requests,
@@ -35,7 +36,8 @@ SELECT
     THEN ratio(seconds(w.window_ns) * coalesce(d.gpu_count, d.profiled_gpus) * r.price_per_gpu_hour / 3600, c.good_ends) END AS cost_per_good_request,
   CASE WHEN coalesce(c.unknown, 0) = 0
     THEN coalesce(per_second(c.complete_ends, w.window_ns), l.claimed_request_throughput_rps) END AS request_throughput_rps,
-  coalesce(per_second(c.output_tokens, w.window_ns), l.claimed_output_tokens_per_s) AS output_tokens_per_s,
+  coalesce(per_second(c.output_tokens, w.window_ns), l.claimed_output_tokens_per_s,
+    CASE WHEN c.run_id IS NULL THEN per_second(m.generated, w.window_ns) END) AS output_tokens_per_s,
   CASE WHEN p.slo IS NOT NULL THEN coalesce(per_second(c.good_output_tokens, w.window_ns),
     CASE WHEN c.good_ends = 0 THEN 0.0 END) END AS good_output_tokens_per_s,
   CASE WHEN p.slo IS NOT NULL AND c.run_id IS NOT NULL AND c.unknown = 0
@@ -54,6 +56,14 @@ LEFT JOIN int_outcome_counts AS c ON c.run_id = k.run_id AND c.session IS NOT DI
 LEFT JOIN int_planned AS n ON n.run_id = k.run_id AND n.session IS NOT DISTINCT FROM k.session
 LEFT JOIN raw.load_sessions AS l ON l.run_id = k.run_id AND l.session IS NOT DISTINCT FROM k.session
 LEFT JOIN int_histogram_bounds AS h ON h.run_id = k.run_id AND c.run_id IS NULL
+LEFT JOIN (
+  -- what an engine's counters say where no request was recorded
+  SELECT run_id,
+    CAST(sum(growth) FILTER (metric = 'vllm:generation_tokens_total') AS BIGINT) AS generated,
+    CAST(sum(growth) FILTER (metric = 'vllm:request_success_total'
+      AND (labels LIKE '%finished_reason=stop%' OR labels LIKE '%finished_reason=length%')) AS BIGINT) AS finished
+  FROM int_counter_totals GROUP BY run_id
+) AS m ON m.run_id = k.run_id AND c.run_id IS NULL AND l.run_id IS NULL
 LEFT JOIN int_devices AS d ON d.run_id = k.run_id
 LEFT JOIN raw.runs AS r ON r.run_id = k.run_id
 LEFT JOIN (

@@ -4,7 +4,8 @@
 SELECT
   r.run_id,
   x.preemptions,
-  CASE WHEN x.preemptions = 0 THEN 0 ELSE v.victims END AS preempted_requests,
+  -- a count only where the victims found explain every preemption that the engine counted
+  CASE WHEN x.preemptions = 0 THEN 0 WHEN v.explained = x.preemptions THEN v.victims END AS preempted_requests,
   t.recomputed_tokens, t.recomputed_tokens_low, t.recomputed_tokens_high,
   t.scheduled_tokens,
   ratio(t.recomputed_tokens, t.scheduled_tokens) AS recomputed_ratio,
@@ -16,7 +17,8 @@ FROM raw.runs AS r
 LEFT JOIN int_preemptions AS x ON x.run_id = r.run_id
 LEFT JOIN raw.run_recompute AS t ON t.run_id = r.run_id
 LEFT JOIN (
-  SELECT run_id, count(*) FILTER (preemptions > 0) AS victims FROM raw.request_recompute GROUP BY run_id
+  SELECT run_id, count(*) FILTER (preemptions > 0) AS victims, sum(preemptions) AS explained
+  FROM raw.request_recompute GROUP BY run_id
 ) AS v ON v.run_id = r.run_id
 LEFT JOIN (
   SELECT run_id, CAST(sum(growth) FILTER (metric = 'vllm:spec_decode_num_draft_tokens_total')

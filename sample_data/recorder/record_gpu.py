@@ -1,0 +1,261 @@
+"""Record a pair of runs of a small decode loop of our own under the PyTorch profiler.
+
+    python sample_data/recorder/record_gpu.py OUT_DIR [--device cuda|cpu] [--requests N]
+
+Writes OUT_DIR/loop_base and OUT_DIR/loop_more: the same requests at the same instants, once with few
+and once with many admitted at a time, on a KV budget that holds only the few. Needs PyTorch (tried
+with 2.13) and takes a few minutes. README.md says what the files are, and what they are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+from decoder import Runner, Shape
+from records import Step, Telemetry, write_run
+from scheduler import BLOCK, Limits, Piece, Request, Scheduler
+from torch.profiler import ProfilerActivity, profile, record_function
+
+MOST_BYTES = 1_500_000
+FEW, MANY = 4, 16
+SHAPES = {
+    "cuda": Shape(4, 2048, 16, 4, 128, 4096, MANY, 1024),
+    "cpu": Shape(2, 256, 4, 2, 64, 1024, MANY, 512),
+}
+PROMPTS = {"cuda": (448, 832), "cpu": (160, 320)}
+OUTPUTS = {"cuda": (48, 80), "cpu": (40, 80)}
+LOAD = 0.85
+"""Share of what the few-at-a-time configuration can do that arrives."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What a request takes on this machine alone, measured before the pair."""
+
+    prefill_ns: int
+    step_ns: int
+
+
+def main() -> int:
+    """Record both runs and say what came of them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--device", choices=("cuda", "cpu"))
+    parser.add_argument("--requests", type=int, default=28)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep-operators", action="store_true", help="leave the trace as written")
+    given = parser.parse_args()
+    device = given.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if device == "cpu":
+        say("no GPU is used: eager on the CPU, no graphs, and a trace without kernels")
+        torch.set_num_threads(min(2, torch.get_num_threads()))
+    shape = SHAPES[device]
+    runner = Runner(shape, device, given.seed)
+    pace = measure(runner, device)
+    say(
+        f"alone: prefill {pace.prefill_ns / 1e6:.2f} ms, a step of {FEW} {pace.step_ns / 1e6:.2f} ms"
+    )
+    longest = PROMPTS[device][1] + OUTPUTS[device][1]
+    limits = Limits(FEW, 2 * PROMPTS[device][1], (FEW + 1) * -(-longest // BLOCK) - FEW)
+    total = 0
+    for name, most in (("loop_base", FEW), ("loop_more", MANY)):
+        requests = load(device, given.requests, given.seed, pace)
+        total += record(
+            given.out / name, runner, requests, replace(limits, most_running=most), pace,
+            keep_operators=given.keep_operators,
+        )  # fmt: skip
+    say(f"both runs: {total:,} bytes")
+    if total > MOST_BYTES:
+        say(f"more than {MOST_BYTES:,}: too much for sample_data; give fewer --requests")
+        return 1
+    return 0
+
+
+def say(text: str) -> None:
+    """Tell whoever waits."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def load(device: str, count: int, seed: int, pace: Pace) -> list[Request]:
+    """Return the requests: seeded lengths, and Poisson arrivals at a share of the pace."""
+    chance = random.Random(seed)
+    vocabulary = SHAPES[device].vocabulary
+    outputs = sum(OUTPUTS[device]) / 2
+    rate = LOAD / (pace.prefill_ns + outputs * pace.step_ns / FEW)
+    at, made = 0.0, []
+    for number in range(count):
+        prompt = [chance.randrange(vocabulary) for _ in range(chance.randint(*PROMPTS[device]))]
+        made.append(Request(f"r{number:03d}", prompt, chance.randint(*OUTPUTS[device]), int(at)))
+        at += chance.expovariate(rate)
+    return made
+
+
+def measure(runner: Runner, device: str) -> Pace:
+    """Return the median time of a prefill and of a decode step."""
+    tokens = list(range(sum(PROMPTS[device]) // 2))
+    prefills, steps = [], []
+    for _ in range(9):
+        at = time.perf_counter_ns()
+        runner.prefill(tokens, 0, 0)
+        runner.wait()
+        prefills.append(time.perf_counter_ns() - at)
+    for _ in range(25):
+        at = time.perf_counter_ns()
+        runner.decode([1] * FEW, list(range(FEW)), [len(tokens)] * FEW).tolist()
+        steps.append(time.perf_counter_ns() - at)
+    return Pace(sorted(prefills)[4], sorted(steps)[12])
+
+
+def objective(pace: Pace) -> dict[str, int]:
+    """Return the limits of both runs, from the pace: fixed before either is recorded."""
+    return {
+        "ttft": 6 * pace.prefill_ns + 60 * pace.step_ns,
+        "tpot": pace.prefill_ns // 8 + 2 * pace.step_ns,
+    }
+
+
+def record(
+    folder: Path, runner: Runner, requests: list[Request], limits: Limits, pace: Pace, *,
+    keep_operators: bool,
+) -> int:  # fmt: skip
+    """Run the load once, write what was recorded; return its bytes."""
+    activities = [ProfilerActivity.CPU]
+    if runner.device == "cuda":
+        activities.append(ProfilerActivity.CUDA)
+    with tempfile.TemporaryDirectory() as work, Telemetry(runner.device) as telemetry:
+        with profile(activities=activities, acc_events=True) as profiler:
+            steps, anchors = serve(runner, requests, limits)
+        trace = Path(work) / "trace.json"
+        profiler.export_chrome_trace(str(trace))
+        size = write_run(
+            folder,
+            requests=requests,
+            steps=steps,
+            trace=trace,
+            telemetry=telemetry.text(),
+            anchors=anchors,
+            objective=objective(pace),
+            about={
+                "device": runner.device,
+                "hardware": torch.cuda.get_device_name() if runner.device == "cuda" else "CPU",
+                "torch": torch.__version__.partition("+")[0],
+                "shape": asdict(runner.shape),
+                "limits": asdict(limits),
+                "block_tokens": BLOCK,
+            },
+            keep_operators=keep_operators,
+        )
+    span = max(r.ended_at_ns for r in requests) - min(r.arrived_at_ns for r in requests)
+    again = sum(s.recomputed_tokens for s in steps)
+    scheduled = sum(s.context_tokens + s.generation_tokens for s in steps)
+    say(
+        f"{folder.name}: {len(requests) / span * 1e9:.3f} requests/s finished, {len(steps)} steps, "
+        f"{again} of {scheduled} tokens computed again, "
+        f"{sum(r.preemptions for r in requests)} preemptions, {size:,} bytes"
+    )
+    return size
+
+
+def serve(
+    runner: Runner, requests: list[Request], limits: Limits
+) -> tuple[list[Step], list[tuple[int, int]]]:
+    """Run until every request is done; return the steps, and two readings of both clocks."""
+    scheduler, steps = Scheduler(limits), []
+    anchors = [(time.time_ns(), time.monotonic_ns())]
+    started, pending = time.time_ns(), list(requests)
+    while pending or scheduler.waiting or scheduler.running:
+        now = time.time_ns()
+        while pending and started + pending[0].arrives_ns <= now:
+            request = pending.pop(0)
+            request.arrived_at_ns = started + request.arrives_ns
+            scheduler.waiting.append(request)
+        if not scheduler.waiting and not scheduler.running:
+            time.sleep(max(0, started + pending[0].arrives_ns - time.time_ns()) / 1e9)
+            continue
+        before = scheduler.preemptions
+        pieces = scheduler.plan()
+        steps.append(step(runner, scheduler, pieces, len(steps), scheduler.preemptions - before))
+    anchors.append((time.time_ns(), time.monotonic_ns()))
+    return steps, anchors
+
+
+def step(
+    runner: Runner, scheduler: Scheduler, pieces: list[Piece], number: int, preemptions: int
+) -> Step:
+    """Compute one step, in a range named as a serving engine names it."""
+    context = [p for p in pieces if not p.had_output]
+    generation = [p for p in pieces if p.had_output]
+    counts = (
+        len(context), sum(p.count for p in context),
+        len(generation), sum(p.count for p in generation),
+    )  # fmt: skip
+    name = "execute_context_{}({})_generation_{}({})".format(*counts)
+    running, waiting = len(scheduler.running), len(scheduler.waiting)
+    started = time.time_ns()
+    with record_function(name):
+        made = list(compute(runner, pieces))
+    tokens = list(zip((p for p, _ in made), _fetched(made), strict=True))
+    ended = time.time_ns()
+    for piece in pieces:
+        request = piece.request
+        request.computed = piece.start + piece.count
+        request.ever_computed = max(request.ever_computed, request.computed)
+        request.recomputed_tokens += piece.again
+    held = scheduler.blocks_in_use
+    for piece, token in tokens:
+        request = piece.request
+        request.tokens.append(token)
+        request.first_token_at_ns = request.first_token_at_ns or ended
+        if request.done:
+            scheduler.finish(request, ended)
+    return Step(
+        number, started, ended, *counts, sum(p.again for p in pieces), running, waiting,
+        held, preemptions, sum(p.count for p in pieces if p.is_decode),
+    )  # fmt: skip
+
+
+def compute(runner: Runner, pieces: list[Piece]) -> Iterator[tuple[Piece, torch.Tensor]]:
+    """Launch a step's work; give each request that gets a token, and the token on the device."""
+    decodes = [p for p in pieces if p.is_decode]
+    for piece in pieces:
+        if piece.is_decode:
+            continue
+        tokens = piece.request.all_tokens
+        end = piece.start + piece.count
+        made = runner.prefill(tokens[piece.start : end], slot_of(piece), piece.start)
+        if end == len(tokens):
+            yield piece, made
+    if decodes:
+        made = runner.decode(
+            [p.request.all_tokens[-1] for p in decodes],
+            [slot_of(p) for p in decodes],
+            [p.start for p in decodes],
+        )
+        for number, piece in enumerate(decodes):
+            yield piece, made[number : number + 1]
+
+
+def slot_of(piece: Piece) -> int:
+    """Return the slot of a request that is in a step."""
+    slot = piece.request.slot
+    if slot is None:
+        raise RuntimeError(f"{piece.request.name} is in a step and has no slot")
+    return slot
+
+
+def _fetched(made: list[tuple[Piece, torch.Tensor]]) -> list[int]:
+    """Return the tokens on the host; this waits for the device."""
+    return torch.cat([t for _, t in made]).tolist() if made else []
+
+
+if __name__ == "__main__":
+    sys.exit(main())

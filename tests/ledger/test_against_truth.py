@@ -1,0 +1,152 @@
+"""The ledger of simulated runs against the simulator's own truth, through several profilers."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simulator import SCENARIOS, simulate, write_run
+
+import trueput
+
+CELL_SHARE = 0.05
+WINDOW_SHARE = 0.01
+PROFILES = ["kineto", "nsys_eager", "nsys_node"]
+
+
+class Runs:
+    """Simulated runs in one store, made and ingested when first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.reading = trueput.Reading(store=folder / "store")
+        self.made = cache(self._made)
+
+    def _made(self, scenario: str, profile: str, seed: int) -> Path:
+        run = simulate(SCENARIOS[scenario], seed=seed)
+        folder = self.folder / f"{scenario}_{profile}_{seed}"
+        write_run(run, folder, profiles=[profile], with_telemetry=False)
+        trueput.ingest([folder], store=self.reading.store)
+        return folder
+
+    def ledger(self, scenario: str, profile: str, seed: int = 1) -> list[dict[str, Any]]:
+        """The ledger that trueput makes of a run."""
+        name = self.made(scenario, profile, seed).name
+        return trueput.sql(
+            f"SELECT * FROM gpu_ledger WHERE run_id = '{name}'", self.reading
+        ).dicts()
+
+    def truth(self, scenario: str, profile: str, seed: int = 1) -> dict[str, Any]:
+        """The simulator's own ledger of the same run."""
+        text = (self.made(scenario, profile, seed) / "truth_ledger.json").read_text()
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """One store for this module."""
+    return Runs(tmp_path_factory.mktemp("ledger"))
+
+
+def cells_of(rows: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
+    """Cells by work and outcome; what nobody was served is one outcome."""
+    found: dict[tuple[str, str], int] = {}
+    for row in rows:
+        if row["time_ns"] is not None:
+            outcome = "none" if row["work"] in {"idle", "unattributed"} else row["outcome"]
+            key = (row["work"], outcome)
+            found[key] = found.get(key, 0) + row["time_ns"]
+    return found
+
+
+@pytest.mark.parametrize("scenario", ["regression_candidate", "regression_base", "troubled"])
+@pytest.mark.parametrize("profile", ["kineto", "nsys_node"])
+def test_cells_are_near_their_truth(runs: Runs, scenario: str, profile: str) -> None:
+    truth = runs.truth(scenario, profile)
+    found = cells_of(runs.ledger(scenario, profile))
+    whole = truth["window_ns"] * truth["devices"]
+    expected = cells_of(truth["cells"])
+    for key in expected.keys() | found.keys():
+        want, have = expected.get(key, 0), found.get(key, 0)
+        room = max(CELL_SHARE * want, WINDOW_SHARE * whole)
+        assert abs(have - want) <= room, f"{key}: {have} instead of {want}"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_cells_sum_exactly_to_the_window(runs: Runs, profile: str) -> None:
+    rows = runs.ledger("regression_candidate", profile)
+    assert sum(r["time_ns"] for r in rows) == rows[0]["window_ns"] * rows[0]["devices"]
+    assert rows[0]["devices"] == 2
+
+
+def test_busy_unions_are_exact(runs: Runs) -> None:
+    truth = runs.truth("regression_candidate", "kineto")
+    name = runs.made("regression_candidate", "kineto", 1).name
+    rows = trueput.sql(
+        f"SELECT metric, device, value FROM gpu_activity WHERE run_id = '{name}' "
+        "AND metric IN ('kernel_union', 'gpu_op_union') ORDER BY metric, device",
+        runs.reading,
+    ).rows
+    busy = [("gpu_op_union", d, float(v)) for d, v in enumerate(truth["busy_ns_by_device"])]
+    kernels = [
+        ("kernel_union", d, float(v)) for d, v in enumerate(truth["kernel_busy_ns_by_device"])
+    ]
+    assert [tuple(r) for r in rows] == busy + kernels
+
+
+def test_the_same_run_gives_the_same_ledger_through_every_profiler(runs: Runs) -> None:
+    first, *others = (cells_of(runs.ledger("regression_candidate", p)) for p in PROFILES)
+    for other in others:
+        assert other == first
+
+
+def test_a_blind_capture_is_not_idle(runs: Runs) -> None:
+    found = cells_of(runs.ledger("regression_candidate", "nsys_graph"))
+    seen = cells_of(runs.ledger("regression_candidate", "nsys_node"))
+    assert found.get(("idle", "none"), 0) == 0
+    assert found[("unattributed", "none")] > seen[("idle", "none")]
+
+
+@pytest.mark.parametrize("scenario", ["regression_base", "troubled"])
+def test_idle_is_split_by_whether_work_was_there(runs: Runs, scenario: str) -> None:
+    truth = runs.truth(scenario, "kineto")
+    name = runs.made(scenario, "kineto", 1).name
+    (row,) = trueput.sql(f"SELECT * FROM gpu_idle WHERE run_id = '{name}'", runs.reading).dicts()
+    room = WINDOW_SHARE * truth["window_ns"] * truth["devices"]
+    assert abs(row["queue_empty_ns"] - truth["idle_queue_empty_ns"]) <= room
+    assert abs(row["work_waiting_ns"] - truth["idle_work_waiting_ns"]) <= room
+    assert row["queue_empty_ns"] + row["work_waiting_ns"] == row["idle_ns"]
+
+
+def config(scenario: str, runs: Runs) -> str:
+    """Three repeats of a scenario, as an argument of the gate."""
+    return ",".join(str(runs.made(scenario, "kineto", seed)) for seed in (1, 2, 3))
+
+
+def test_the_raised_batch_limit_is_flagged_with_where_the_time_went(runs: Runs) -> None:
+    result = trueput.gate(
+        config("regression_base", runs), [config("regression_candidate", runs)],
+        reading=runs.reading,
+    )  # fmt: skip
+    assert (result.verdict.value, result.exit_code) == ("flagged", 1)
+    rungs = {
+        f.metric: f
+        for f in result.candidates[0].findings
+        if f.rule == "activity-without-goodput" and f.outcome.value == "flagged"
+    }
+    assert {"kernel_union", "gpu_op_union", "engine_step", "scheduled_tokens"} <= rungs.keys()
+    told = " ".join(f.conclusion for f in rungs.values())
+    assert "points: recompute +" in told
+    assert "for late or failed requests +" in told
+
+
+def test_the_pair_that_improves_is_not_flagged(runs: Runs) -> None:
+    result = trueput.gate(
+        config("improvement_base", runs), [config("improvement_candidate", runs)],
+        reading=runs.reading,
+    )  # fmt: skip
+    assert result.verdict.value == "pass"
