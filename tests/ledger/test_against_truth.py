@@ -111,12 +111,13 @@ def test_a_blind_capture_is_not_idle(runs: Runs) -> None:
     assert found[("unattributed", "none")] > seen[("idle", "none")]
 
 
-@pytest.mark.parametrize("scenario", ["regression_base", "troubled"])
-def test_idle_is_split_by_whether_work_was_there(runs: Runs, scenario: str) -> None:
+# aborts are dated by log lines of whole seconds, so a run with aborts is known less finely
+@pytest.mark.parametrize(("scenario", "share"), [("regression_base", 0.01), ("troubled", 0.02)])
+def test_idle_is_split_by_whether_work_was_there(runs: Runs, scenario: str, share: float) -> None:
     truth = runs.truth(scenario, "kineto")
     name = runs.made(scenario, "kineto", 1).name
     (row,) = trueput.sql(f"SELECT * FROM gpu_idle WHERE run_id = '{name}'", runs.reading).dicts()
-    room = WINDOW_SHARE * truth["window_ns"] * truth["devices"]
+    room = share * truth["window_ns"] * truth["devices"]
     assert abs(row["queue_empty_ns"] - truth["idle_queue_empty_ns"]) <= room
     assert abs(row["work_waiting_ns"] - truth["idle_work_waiting_ns"]) <= room
     assert row["queue_empty_ns"] + row["work_waiting_ns"] == row["idle_ns"]

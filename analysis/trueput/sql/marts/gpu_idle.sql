@@ -12,6 +12,8 @@ WITH stays AS (
   FROM int_requests AS q
   JOIN int_run_windows AS w ON w.run_id = q.run_id
   WHERE coalesce(q.e_arrived_at_ns, q.sent_at_ns) IS NOT NULL AND w.from_ns IS NOT NULL
+    -- where the engine's own record exists, what it never admitted was never in it
+    AND (q.in_engine OR q.run_id NOT IN (SELECT e.run_id FROM int_engine_requests AS e))
 ), reached AS (
   SELECT run_id, start_ns, end_ns,
     max(end_ns) OVER (PARTITION BY run_id ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached_ns
