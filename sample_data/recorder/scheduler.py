@@ -1,8 +1,9 @@
 """Continuous batching under a budget of KV tokens; who does not fit is preempted and recomputed.
 
 First come, first served. Running requests go first, each for the tokens that it lacks, up to a
-budget of tokens a step; then waiting ones are admitted. Where no block is left, the youngest running
-request loses its KV and goes to the head of the queue; its prompt and its output are computed again.
+budget of tokens a step; then waiting ones are admitted. Where no block is left, the youngest
+running request loses its KV and goes to the head of the queue; its prompt and its output are
+computed again.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def test_no_candidate(trueput: Program, verb: str) -> None:
 
 def test_run_names_one_run(trueput: Program) -> None:
     message = failed(trueput, "ingest", "sample_data", "--run", "friday")
-    assert "6 runs" in message
+    assert "8 runs" in message
 
 
 def test_a_taken_name_is_not_overwritten(tmp_path: Path) -> None:
