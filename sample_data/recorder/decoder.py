@@ -81,10 +81,9 @@ class Decoder(nn.Module):
             kept[1, start:end] = v
             attended = fn.scaled_dot_product_attention(
                 q.transpose(0, 1)[None],
-                kept[0, :end].transpose(0, 1)[None],
-                kept[1, :end].transpose(0, 1)[None],
+                self._for_all_heads(kept[0, :end].transpose(0, 1)[None]),
+                self._for_all_heads(kept[1, :end].transpose(0, 1)[None]),
                 attn_mask=mask,
-                enable_gqa=True,
             )
             x = layer.finish(x, attended[0].transpose(0, 1).flatten(1))
         return self._next(x[-1:])
@@ -100,13 +99,15 @@ class Decoder(nn.Module):
             values[slots, at] = v
             attended = fn.scaled_dot_product_attention(
                 q[:, :, None],
-                keys[slots].transpose(1, 2),
-                values[slots].transpose(1, 2),
+                self._for_all_heads(keys[slots].transpose(1, 2)),
+                self._for_all_heads(values[slots].transpose(1, 2)),
                 attn_mask=seen[:, None, None],
-                enable_gqa=True,
             )
             x = layer.finish(x, attended.flatten(1))
         return self._next(x)
+
+    def _for_all_heads(self, kept: Tensor) -> Tensor:
+        return kept.repeat_interleave(self.shape.heads // self.shape.kv_heads, dim=1)
 
     def _next(self, x: Tensor) -> Tensor:
         return (self.norm(x) @ self.embed.weight.T).argmax(dim=-1)
@@ -120,7 +121,13 @@ class Runner:
         kind = torch.bfloat16 if device == "cuda" else torch.float32
         self.device = device
         self.shape = shape
-        self.model = Decoder(shape).to(device=device, dtype=kind).eval()
+        usual = torch.get_default_dtype()
+        torch.set_default_dtype(kind)
+        try:
+            with torch.device(device):  # made where it stays: it may be large
+                self.model = Decoder(shape).eval()
+        finally:
+            torch.set_default_dtype(usual)
         self.graphs: dict[int, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = {}
         if device == "cuda":
             for size in PADDED:

@@ -31,8 +31,8 @@ FIELDS = (
     "timestamp,index,name,utilization.gpu,utilization.memory,memory.used,power.draw,"
     "clocks.current.sm,temperature.gpu"
 )
-SAMPLE_MS = 200
-_NOT_OURS = frozenset({"traceName", "record_shapes", "with_stack", "profile_memory"})
+SAMPLE_MS = 100
+_LEFT_OUT = frozenset({"traceName", "host_name", "trace_id"})
 
 
 @dataclass(frozen=True)
@@ -120,11 +120,11 @@ def write_run(
 def thinned(path: Path, *, keep_operators: bool) -> bytes:
     """Return the trace as the profiler wrote it, or without operators and most arguments.
 
-    One event a line, in the order written. Hosts and command lines are left out of its head.
+    One event a line, in the order written. The host's name and the path are left out of its head.
     """
     told = json.loads(path.read_bytes())
     events = told.pop("traceEvents")
-    head = {k: v for k, v in told.items() if k not in _NOT_OURS}
+    head = {k: v for k, v in told.items() if k not in _LEFT_OUT}
     kept = []
     for event in events:
         if not keep_operators:
@@ -153,7 +153,11 @@ def _request_line(request: Request) -> dict[str, Any]:
         "arrived_ns": request.arrived_at_ns,
         "first_token_ns": request.first_token_at_ns,
         "ended_ns": request.ended_at_ns,
+        "ttft_ns": request.first_token_at_ns - request.arrived_at_ns,
+        "e2e_ns": request.ended_at_ns - request.arrived_at_ns,
         "queue_ns": request.scheduled_at_ns - request.arrived_at_ns,
+        "prefill_ns": request.first_token_at_ns - request.scheduled_at_ns,
+        "decode_ns": request.ended_at_ns - request.first_token_at_ns,
         "prompt": len(request.prompt),
         "output": len(request.tokens),
         "asked": request.asked,
@@ -237,7 +241,11 @@ arrived_at = "arrived_ns"
 first_token_at = "first_token_ns"
 last_token_at = "ended_ns"
 ended_at = "ended_ns"
+ttft = "ttft_ns"
+e2e = "e2e_ns"
 queue = "queue_ns"
+prefill = "prefill_ns"
+decode = "decode_ns"
 prompt_tokens = "prompt"
 output_tokens = "output"
 asked_output_tokens = "asked"
@@ -248,7 +256,11 @@ status = "state"
 arrived_ns = "ns"
 first_token_ns = "ns"
 ended_ns = "ns"
+ttft_ns = "ns"
+e2e_ns = "ns"
 queue_ns = "ns"
+prefill_ns = "ns"
+decode_ns = "ns"
 
 [columns.status]
 finished = "finished"

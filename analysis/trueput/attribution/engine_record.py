@@ -35,6 +35,8 @@ Parts = Mapping[str, Sequence[Path]]
 
 MAX_REPLAY_STEPS = 300_000
 MAX_REPLAY_STREAMS = 100_000
+MAX_NAMELESS_STEPS = 50_000
+"""Without records of requests a run longer than this is taken in pieces, for memory's sake."""
 _STEP_COLUMNS = [
     "source_id", "engine", "incarnation", "step_ix", "line", "logged_at_ns", "elapsed_ns",
     "context_requests", "context_tokens", "generation_requests", "generation_tokens",
@@ -70,6 +72,9 @@ def attribute_engine(record: EngineRecord, rows: dict[str, Any], problems: list[
         rows["run_recompute"] = _from_counters(record.run_id, totals)
         return
     limits = _limits(record.config)
+    if count > MAX_NAMELESS_STEPS and not record.parts.get("requests"):
+        _attribute_long(record, limits, totals, rows)  # no requests: there is nothing to replay
+        return
     if count > MAX_REPLAY_STEPS:
         text = f"{count} iterations are too many to replay; victims stay unknown"
         problems.append(Problem("ATTR003", Severity.INFO, text))
@@ -495,7 +500,7 @@ def _attribute_long(
     seen = sum(s.elapsed_ns.size for _, s in _pieces(record))
     stride = max(1, -(-seen // MAX_FIT_STEPS))
     sampled = [
-        tuple(getattr(w, n)[::stride] for n in StepWork.__dataclass_fields__)
+        tuple(getattr(w, n)[::stride].copy() for n in StepWork.__dataclass_fields__)
         for w, _ in (_shape_work(s, limits) for _, s in _pieces(record))
     ]
     cost = fit_step_cost(StepWork(*(np.concatenate(c) for c in zip(*sampled, strict=True))))
