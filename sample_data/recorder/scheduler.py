@@ -59,8 +59,9 @@ class Piece:
 
     @property
     def is_decode(self) -> bool:
-        """Whether it is the one next token of a request."""
-        return self.had_output and self.count == 1
+        """Whether it computes a request's newest token and nothing else."""
+        whole = len(self.request.all_tokens) if self.had_output else 0
+        return self.count == 1 and self.start + 1 == whole
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from trueput.sources import all_sources
 
 RUN_TOML = "run.toml"
 FORMAT_SUFFIXES = (
-    ".gz", ".zst", ".zip", ".json", ".jsonl", ".log", ".txt", ".prom", ".csv", ".out", ".sqlite", ".db",
-    ".parquet",
+    ".gz", ".zst", ".zip", ".json", ".jsonl", ".log", ".txt", ".prom", ".csv", ".out", ".sqlite",
+    ".db", ".parquet",
 )  # fmt: skip
 AMBIGUOUS_WITHIN = 0.1
 MIN_SCORE = 0.2

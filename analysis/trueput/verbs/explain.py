@@ -29,7 +29,7 @@ VERDICTS = {
     "pass": "Every blocking rule passed or did not apply.",
     "flagged": "A blocking rule's condition is shown.",
     "inconclusive": "A blocking rule can be shown neither way with these runs.",
-    "not_comparable": "The two sides differ in what was asked of them; findings are shown and decide nothing.",
+    "not_comparable": "The two sides differ in what was asked of them; findings decide nothing.",
     "unusable": "A run holds too little that can be read to judge it.",
 }
 _DERIVED_CODES = {
