@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
@@ -164,3 +165,15 @@ def test_a_copy_inside_a_run_is_read_once(tmp_path: Path) -> None:
     problems = rows_of(store, "run", "problems").to_pylist()
     assert [p["source_id"] for p in problems if p["code"] == "INGEST005"] == ["server.log"]
     assert done.unclaimed == ("server.log",)
+
+
+def test_a_file_and_its_compressed_twin_are_read_once(tmp_path: Path) -> None:
+    run, store = tmp_path / "run", tmp_path / "store"
+    plain = write_log(run / "server.log")
+    (run / "server.log.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    (done,) = ingest([run], store=store)
+    assert rows_of(store, "run", "engine_steps").num_rows == 12
+    problems = rows_of(store, "run", "problems").to_pylist()
+    twins = [p["source_id"] for p in problems if p["code"] == "INGEST005"]
+    assert len(twins) == 1
+    assert done.unclaimed == tuple(twins)

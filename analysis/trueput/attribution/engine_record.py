@@ -37,6 +37,7 @@ MAX_REPLAY_STEPS = 300_000
 MAX_REPLAY_STREAMS = 100_000
 MAX_NAMELESS_STEPS = 50_000
 """Without records of requests a run longer than this is taken in pieces, for memory's sake."""
+PREEMPTIONS = "vllm:num_preemptions_total"
 _STEP_COLUMNS = [
     "source_id", "engine", "incarnation", "step_ix", "line", "logged_at_ns", "elapsed_ns",
     "context_requests", "context_tokens", "generation_requests", "generation_tokens",
@@ -67,19 +68,21 @@ def attribute_engine(record: EngineRecord, rows: dict[str, Any], problems: list[
     becomes a problem: the run keeps everything else, and recompute stays unknown.
     """
     count = sum(pq.ParquetFile(p).metadata.num_rows for p in record.parts.get("engine_steps", ()))
-    totals = _totals(record)
+    grown = _growth(record)
     if count == 0:
-        rows["run_recompute"] = _from_counters(record.run_id, totals)
+        rows["run_recompute"] = _from_counters(record.run_id, grown.get(PREEMPTIONS))
         return
     limits = _limits(record.config)
     if count > MAX_NAMELESS_STEPS and not record.parts.get("requests"):
-        _attribute_long(record, limits, totals, rows)  # no requests: there is nothing to replay
+        # no requests: there is nothing to replay
+        _attribute_long(record, limits, grown.get(PREEMPTIONS), rows)
         return
     if count > MAX_REPLAY_STEPS:
         text = f"{count} iterations are too many to replay; victims stay unknown"
         problems.append(Problem("ATTR003", Severity.INFO, text))
-        _attribute_long(record, limits, totals, rows)
+        _attribute_long(record, limits, grown.get(PREEMPTIONS), rows)
         return
+    totals = _totals(record, grown)
     sources, steps = _steps(record)
     streams = _streams(record)
     if len(streams) > MAX_REPLAY_STREAMS:
@@ -127,7 +130,17 @@ def _scan(parts: Parts, table: str) -> pl.LazyFrame | None:
     return pl.scan_parquet(files) if files else None
 
 
-def _totals(record: EngineRecord) -> Totals:
+def _totals(record: EngineRecord, grown: Mapping[str, int]) -> Totals:
+    return Totals(
+        prompt_tokens_computed=grown.get("vllm:prompt_tokens_by_source_total"),
+        generation_tokens=grown.get("vllm:generation_tokens_total"),
+        first_tokens=grown.get("vllm:time_to_first_token_seconds"),
+        preemptions=grown.get(PREEMPTIONS),
+        aborted=len(_aborted(record.parts)),
+    )
+
+
+def _growth(record: EngineRecord) -> dict[str, int]:
     """Differences of the counters; the whole count where scraping began with the engine."""
     samples = _scan(record.parts, "engine_samples")
     grown: dict[str, float] = {}
@@ -139,7 +152,7 @@ def _totals(record: EngineRecord) -> Totals:
                     "vllm:prompt_tokens_by_source_total",
                     "vllm:generation_tokens_total",
                     "vllm:time_to_first_token_seconds",
-                    "vllm:num_preemptions_total",
+                    PREEMPTIONS,
                 ]
             )
         )
@@ -156,17 +169,7 @@ def _totals(record: EngineRecord) -> Totals:
             if name == "vllm:prompt_tokens_by_source_total" and of_cache:
                 continue
             grown[name] = grown.get(name, 0.0) + row["growth"]
-
-    def whole(name: str) -> int | None:
-        return round(grown[name]) if name in grown else None
-
-    return Totals(
-        prompt_tokens_computed=whole("vllm:prompt_tokens_by_source_total"),
-        generation_tokens=whole("vllm:generation_tokens_total"),
-        first_tokens=whole("vllm:time_to_first_token_seconds"),
-        preemptions=whole("vllm:num_preemptions_total"),
-        aborted=len(_aborted(record.parts)),
-    )
+    return {name: round(value) for name, value in grown.items()}
 
 
 def _aborted(parts: Parts) -> set[str]:
@@ -308,11 +311,11 @@ def _stream(name: str, client: Row, engine: Row, aborted: bool) -> Stream:
 # -- writing ----------------------------------------------------------------------------------
 
 
-def _from_counters(run_id: str, totals: Totals) -> list[Row]:
+def _from_counters(run_id: str, preemptions: int | None) -> list[Row]:
     """Without iterations: nothing was recomputed where nothing was preempted, else unknown."""
-    if totals.preemptions is None:
+    if preemptions is None:
         return []
-    none = totals.preemptions == 0
+    none = preemptions == 0
     zero = 0 if none else None
     return [
         {
@@ -467,17 +470,41 @@ def _request_rows(run_id: str, streams: Sequence[Stream], found: Attribution) ->
 # -- runs too long to replay ------------------------------------------------------------------
 
 
-def _pieces(record: EngineRecord) -> Iterator[tuple[str, Steps]]:
+PIECE_ROWS = 65_536
+_COUNTED_COLUMNS = ["dummy", "elapsed_ns", "step_ix"]
+_SHAPE_COLUMNS = [
+    "source_id", "engine", "incarnation", "context_tokens", "generation_requests",
+    "generation_tokens", "kv_used_ratio", *_COUNTED_COLUMNS,
+]  # fmt: skip
+
+
+def _usable(frame: pl.DataFrame) -> pl.Series:
+    known = frame["elapsed_ns"].is_not_null() & frame["step_ix"].is_not_null()
+    return ~frame["dummy"] & known
+
+
+def _count(record: EngineRecord) -> int:
+    """Return how many iterations can be used."""
+    total = 0
     for path in record.parts.get("engine_steps", ()):
         with pq.ParquetFile(path) as source:
-            for batch in source.iter_batches(65_536, columns=[*_STEP_COLUMNS, "dummy"]):
+            for batch in source.iter_batches(PIECE_ROWS, columns=_COUNTED_COLUMNS):
                 frame = pl.from_arrow(batch)
                 assert isinstance(frame, pl.DataFrame)
-                frame = frame.filter(
-                    ~pl.col("dummy")
-                    & pl.col("elapsed_ns").is_not_null()
-                    & pl.col("step_ix").is_not_null()
-                )
+                total += int(_usable(frame).sum())
+    return total
+
+
+def _pieces(record: EngineRecord) -> Iterator[tuple[str, Steps]]:
+    """Yield the iterations in pieces, without when they were logged and for how many requests."""
+    none = pl.lit(0, dtype=pl.Int64)
+    for path in record.parts.get("engine_steps", ()):
+        with pq.ParquetFile(path) as source:
+            for batch in source.iter_batches(PIECE_ROWS, columns=_SHAPE_COLUMNS):
+                frame = pl.from_arrow(batch)
+                assert isinstance(frame, pl.DataFrame)
+                frame = frame.filter(_usable(frame))
+                frame = frame.with_columns(logged_at_ns=none, context_requests=none)
                 for key, part in frame.group_by(
                     ["source_id", "engine", "incarnation"], maintain_order=True
                 ):
@@ -494,14 +521,14 @@ def _shape_work(steps: Steps, limits: EngineLimits) -> tuple[StepWork, Ints]:
 
 
 def _attribute_long(
-    record: EngineRecord, limits: EngineLimits, totals: Totals, rows: dict[str, Any]
+    record: EngineRecord, limits: EngineLimits, preemptions: int | None, rows: dict[str, Any]
 ) -> None:
     """Fit on a strided sample, then split piece by piece: memory does not grow with the run."""
-    seen = sum(s.elapsed_ns.size for _, s in _pieces(record))
-    stride = max(1, -(-seen // MAX_FIT_STEPS))
+    stride = max(1, -(-_count(record) // MAX_FIT_STEPS))
+    every = slice(None, None, stride)
     sampled = [
-        tuple(getattr(w, n)[::stride].copy() for n in StepWork.__dataclass_fields__)
-        for w, _ in (_shape_work(s, limits) for _, s in _pieces(record))
+        tuple(getattr(w, n).copy() for n in StepWork.__dataclass_fields__)
+        for w, _ in (_shape_work(s.of(every), limits) for _, s in _pieces(record))
     ]
     cost = fit_step_cost(StepWork(*(np.concatenate(c) for c in zip(*sampled, strict=True))))
     rows["step_costs"] = [_cost_row(record.run_id, cost)]
@@ -509,18 +536,22 @@ def _attribute_long(
 
     def frames() -> Iterator[pl.DataFrame]:
         nonlocal shape, scheduled, spent, low, high
-        for source, steps in _pieces(record):
+        for source, whole in _pieces(record):
+            scheduled += int(whole.context_tokens.sum() + whole.generation_tokens.sum())
+            # what did one kind of work has nothing to divide, and no row
+            again = excess_tokens(whole, limits.spec_tokens)
+            mixed = (whole.context_tokens > 0) & (whole.generation_requests > 0)
+            steps = whole.of(mixed | (again > 0))
             work, again = _shape_work(steps, limits)
             parts = split_steps(cost, work)
             shape += int(again.sum())
-            scheduled += int(steps.context_tokens.sum() + steps.generation_tokens.sum())
             spent += int(parts.recompute_ns.sum())
             low += int(parts.recompute_low_ns.sum())
             high += int(steps.elapsed_ns[again > 0].sum())
             yield _work_frame(record.run_id, source, steps, again, np.zeros_like(again), parts)
 
     rows["step_work"] = frames()
-    none = totals.preemptions == 0
+    none = preemptions == 0
 
     def total() -> list[Row]:
         return [

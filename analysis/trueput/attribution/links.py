@@ -14,6 +14,8 @@ import polars as pl
 
 LINK_COLUMNS: Final = ["source_id", "row_ix", "session", "request_id", "method", "confidence"]
 _LENGTHS_AGREE = 0.95
+_PLACE = pl.col("row_ix") - pl.col("row_ix").min()
+"""Position of a record in its own session: a file may hold several."""
 _ID_PATTERN = r"^(?:chat)?cmpl-(?P<stem>.*?)(?P<row>\d+)(?:-0)?$"
 _CORRELATION_PATTERN = r"^(?P<stem>.*?)(?P<row>\d+)$"
 
@@ -34,7 +36,8 @@ def link(
     clients = records.filter(pl.col("vantage") == "client")
     for (source, session), rows in clients.group_by(["source_id", "session"], maintain_order=True):
         key = (str(source), None if session is None else str(session))
-        out.append(_link_client(rows.sort("row_ix"), engine_ids, prefixes.get(key)))
+        ordered = rows.sort("row_ix").with_columns(_PLACE.alias("place"))
+        out.append(_link_client(ordered, engine_ids, prefixes.get(key)))
     client_links = pl.concat(out) if out else None
     others = records.filter(pl.col("vantage") != "client")
     for _, rows in others.group_by(["source_id"], maintain_order=True):
@@ -72,13 +75,13 @@ def _link_client(rows: pl.DataFrame, engine: pl.DataFrame, prefix: str | None) -
         return _by_own_id(rows, engine, own)
     if engine.is_empty():
         if prefix is not None:
-            ids = pl.format("cmpl-{}{}-0", pl.lit(prefix), pl.col("row_ix"))
+            ids = pl.format("cmpl-{}{}-0", pl.lit(prefix), pl.col("place"))
             return _result(rows, ids, "own_id", 1.0)
         return _result(rows, _row_name(), "row", 1.0)
     chosen = _best_stem(rows, engine, prefix)
     if chosen is not None:
-        matched = rows.join(chosen, on="row_ix", how="left")
-        made = pl.format("cmpl-{}{}-0", pl.lit(prefix or ""), pl.col("row_ix"))
+        matched = rows.join(chosen, on="place", how="left")
+        made = pl.format("cmpl-{}{}-0", pl.lit(prefix or ""), pl.col("place"))
         unseen = made if prefix is not None else _row_name()
         ids = pl.coalesce("engine_id", unseen)
         return _result(matched, ids, "id" if prefix is not None else "id_prefix", 1.0)
@@ -91,8 +94,8 @@ def _row_name() -> pl.Expr:
     session = pl.col("session")
     return (
         pl.when(session.is_null())
-        .then(pl.format("row-{}", pl.col("row_ix")))
-        .otherwise(pl.format("{}-row-{}", session, pl.col("row_ix")))
+        .then(pl.format("row-{}", pl.col("place")))
+        .otherwise(pl.format("{}-row-{}", session, pl.col("place")))
     )
 
 
@@ -113,20 +116,20 @@ def _by_own_id(rows: pl.DataFrame, engine: pl.DataFrame, own: pl.Expr) -> pl.Dat
 
 
 def _best_stem(rows: pl.DataFrame, engine: pl.DataFrame, prefix: str | None) -> pl.DataFrame | None:
-    """Return row_ix -> engine_id for the family of engine ids that fits the client best."""
+    """Return place -> engine_id for the family of engine ids that fits the client best."""
     parts = engine.with_columns(
         pl.col("request_id").str.extract_groups(_ID_PATTERN).alias("parts")
     ).unnest("parts")
     parts = parts.filter(pl.col("row").is_not_null() & (pl.col("row").str.len_chars() < 12))
     parts = parts.select(
         "stem",
-        pl.col("row").cast(pl.Int64).alias("row_ix"),
+        pl.col("row").cast(pl.Int64).alias("place"),
         pl.col("request_id").alias("engine_id"),
         pl.col("prompt_tokens").alias("engine_prompt"),
     )
     if prefix is not None:
         parts = parts.filter(pl.col("stem") == prefix)
-    joined = parts.join(rows.select("row_ix", "prompt_tokens"), on="row_ix", how="inner")
+    joined = parts.join(rows.select("place", "prompt_tokens"), on="place", how="inner")
     if joined.is_empty():
         return None
     same = (pl.col("engine_prompt") == pl.col("prompt_tokens")).fill_null(True)
@@ -136,7 +139,7 @@ def _best_stem(rows: pl.DataFrame, engine: pl.DataFrame, prefix: str | None) -> 
         enough = prefix is not None or (n >= 0.5 * rows.height and agree >= _LENGTHS_AGREE)
         if enough:
             family = joined.filter(pl.col("stem") == stem)
-            return family.select("row_ix", "engine_id").unique("row_ix", keep="first")
+            return family.select("place", "engine_id").unique("place", keep="first")
     return None
 
 

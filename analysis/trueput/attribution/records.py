@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,11 @@ class Steps:
     generation_tokens: Ints
     kv_used_ratio: Floats
     """Share of KV blocks in use after the iteration, to 0.001; NaN where not printed."""
+
+    def of(self, which: slice | NDArray[np.bool_]) -> Steps:
+        """Return some of the iterations."""
+        names = [f.name for f in fields(self) if f.name not in ("engine", "incarnation")]
+        return replace(self, **{name: getattr(self, name)[which] for name in names})
 
 
 @dataclass(frozen=True)

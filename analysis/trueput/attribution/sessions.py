@@ -169,7 +169,7 @@ def _target(rows: list[Row], load: Load, only: bool) -> Row | None:
         if wanted and plain_name(PurePosixPath(row["source_id"]).name) == wanted:
             return row
     planned = load.flags.get("num-prompts")
-    if only and len(rows) == 1 and rows[0].get("planned_requests") in {None, planned}:
+    if only and len(rows) == 1 and rows[0].get("planned_requests") in (None, planned):
         return rows[0]
     return None
 

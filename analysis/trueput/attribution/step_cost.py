@@ -93,7 +93,11 @@ def _weighted_nnls(design: Floats, y: Floats, weights: Floats) -> Floats:
     scale = np.sqrt((design**2).mean(axis=0))
     scale[scale == 0] = 1.0
     root = np.sqrt(weights)
-    stacked = np.column_stack([design / scale * root[:, None], y * root])
+    width = design.shape[1]
+    stacked = np.empty((len(y), width + 1))
+    np.divide(design, scale, out=stacked[:, :width])
+    stacked[:, :width] *= root[:, None]
+    np.multiply(y, root, out=stacked[:, width])
     triangle: Floats = np.asarray(np.linalg.qr(stacked, mode="r"), dtype=np.float64)
     return np.asarray(_nnls(triangle[:, :-1], triangle[:, -1]) / scale, dtype=np.float64)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib
 import io
 import os
@@ -53,6 +55,8 @@ def _root(
 
 def run() -> None:
     """Run the program on sys.argv and exit with its code."""
+    # the libraries' many objects stay; to look for dead ones among them costs a tenth of a run
+    gc.set_threshold(100_000, 50, 100)
     try:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # what it cannot encode must not be a crash
@@ -67,6 +71,11 @@ def run() -> None:
         # the reader of a pipe has left; nothing more can be said to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        where = f"`{error.filename}`: " if error.filename else ""
+        with contextlib.suppress(OSError):
+            say(f"error: {where}{error.strerror or error}")
+        sys.exit(int(ExitCode.UNUSABLE))
     except Exception as error:  # noqa: BLE001  the one place where every error has an exit code
         if os.environ.get("TRUEPUT_DEBUG"):
             traceback.print_exc()

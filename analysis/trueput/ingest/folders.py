@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from trueput.errors import InputError
-from trueput.scan import plain_name, read_head
+from trueput.scan import byte_chunks, plain_name, read_head
 from trueput.source_api import HEAD_BYTES, Source
 from trueput.sources import all_sources
 
@@ -172,6 +173,22 @@ def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, as hex."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def plain_sha256(path: Path, names: Collection[str], name: str) -> str | None:
+    """Return the SHA-256 of a file's decompressed bytes where a twin of it may stand in the run.
+
+    None where no other file of the run has its name but for a compression suffix: then nothing can
+    be the same content, and the file is not decompressed for it.
+    """
+    plain = plain_name(name)
+    if sum(plain_name(other) == plain for other in names) < 2:
+        return None
+    digest = hashlib.sha256()
+    for piece in byte_chunks(path):
+        if isinstance(piece, bytes):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def content_sha256(hashes: dict[str, str]) -> str:

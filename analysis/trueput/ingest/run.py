@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
+import pyarrow as pa
 from filelock import FileLock
 
 from trueput.arrow import conform
@@ -30,14 +31,16 @@ from trueput.ingest.folders import (
     claim,
     content_sha256,
     file_sha256,
+    plain_sha256,
 )
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import Manifest, Store, encode
+from trueput.ingest.tie import tie_records
 from trueput.source_api import Clock, Fact, Problem, ReadOptions, Severity
 from trueput.sources import all_sources
 
-READER_VERSION = "1"
+READER_VERSION = "2"
 """Raised when the same bytes would give other rows."""
 
 PARALLEL_FROM_BYTES = 48 << 20
@@ -158,9 +161,9 @@ def _plan(work: _Work) -> list[FileTask]:
         if answer.rival:
             text = f"read as {answer.source.name}; {answer.rival} was about as sure"
             work.problems.append((name, Problem("INGEST003", Severity.INFO, text)))
-        digest = work.hashes[name]
+        digest = plain_sha256(path, names, name) or work.hashes[name]
         if digest in seen:
-            text = f"the same bytes as `{seen[digest]}`; not read again"
+            text = f"the same content as `{seen[digest]}`; not read again"
             work.problems.append((name, Problem("INGEST005", Severity.WARNING, text)))
             work.claims[name] = Claim(None, answer.score, text)
             continue
@@ -249,6 +252,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
         for table, path in result.parts.items():
             parts.setdefault(table, []).append(path)
     facts = merge_facts(_facts(work))
+    pa.default_memory_pool().release_unused()
     output = attribute_run(_run_input(work, parts, facts))
     work.problems += [(None, p) for p in output.problems]
     for result in work.results:
@@ -256,6 +260,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
         if fit is not None and fit.offset_ns and not result.moved_ns:
             for table, path in result.parts.items():
                 shift_instants(path, table, fit.offset_ns)
+    _tie_records(work, output)
     for path in parts.pop("load_sessions", []):
         path.unlink()  # the merged rows of attribution take their place
     counts = {t: sum(r.rows.get(t, 0) for r in work.results) for t in parts}
@@ -287,6 +292,17 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
         usable,
     )
     return manifest, done
+
+
+def _tie_records(work: _Work, output: RunOutput) -> None:
+    """Write into every request record what attribution tied it to."""
+    links = output.rows["request_links"]
+    assert isinstance(links, pl.DataFrame)
+    by_source = links.partition_by("source_id", as_dict=True)
+    for result in work.results:
+        if path := result.parts.get("requests"):
+            mine = by_source.get((result.source_id,), links.clear())
+            tie_records(path, mine, output.sessions.of_source.get(result.source_id))
 
 
 def _run_input(work: _Work, parts: dict[str, list[Path]], facts: dict[str, Any]) -> RunInput:

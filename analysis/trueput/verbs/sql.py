@@ -45,6 +45,11 @@ def db(output: Path, reading: Reading | None = None) -> Path:
     made, _ = selection(how.open_store(), None, how)
     if output.exists() and output.is_dir():
         raise UsageError(f"`{output}` is a folder")
+    if output.exists() and not _is_database(output):
+        raise UsageError(
+            f"`{output}` exists and is no DuckDB file; it is not replaced",
+            "choose another name, such as `-o runs.duckdb`",
+        )
     if not output.parent.is_dir():
         raise UsageError(f"`{output.parent}` is no folder, so `{output.name}` cannot be written")
     scratch = output.with_name(f".{output.name}.new")
@@ -52,6 +57,14 @@ def db(output: Path, reading: Reading | None = None) -> Path:
     write_database(made, scratch)
     scratch.replace(output)
     return output
+
+
+def _is_database(path: Path) -> bool:
+    """Return whether a path is a regular file that DuckDB wrote."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        return stream.read(12)[8:] == b"DUCK"
 
 
 def tables(name: str | None = None) -> list[Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from uuid import uuid4
 from trueput.errors import UsageError
 from trueput.schema import Table, tables, views
 from trueput.slo import Slo
-from trueput.units import to_ns
+from trueput.units import to_bytes, to_ns
 from trueput.warehouse.models import in_order, macros, models
 
 if TYPE_CHECKING:
@@ -127,14 +128,19 @@ def _slo_columns(slo: Slo, origin: str) -> str:
     return ", ".join(f"{literal(v)}::{t} AS {name}" for name, (v, t) in values.items())
 
 
+def open_raw(connection: DuckDBPyConnection, name: str, paths: Sequence[Path]) -> None:
+    """Let the table `name` in schema `raw` be the rows of these Parquet files."""
+    body = _table_body(tables()[name], paths)
+    connection.execute(f'CREATE OR REPLACE VIEW raw."{name}" AS {body}')
+
+
 def build_tables(connection: DuckDBPyConnection, selection: Selection) -> None:
     """Create the macros, the Parquet rows in schema `raw`, and the plain tables in `main`."""
     connection.execute("CREATE SCHEMA IF NOT EXISTS raw")
     for text in macros().values():
         connection.execute(text)
-    for name, table in tables().items():
-        body = _table_body(table, selection.files.get(name, ()))
-        connection.execute(f'CREATE OR REPLACE VIEW raw."{name}" AS {body}')
+    for name in tables():
+        open_raw(connection, name, selection.files.get(name, ()))
     window = selection.window
     connection.execute(
         "CREATE OR REPLACE VIEW window_policy AS SELECT "
@@ -168,6 +174,21 @@ def _comment(connection: DuckDBPyConnection) -> None:
             connection.execute(f'COMMENT ON COLUMN "{name}"."{column.name}" IS {literal(text)}')
 
 
+def _left_of(memory_limit: str) -> str:
+    """Return what the database may take so that the whole process stays within the limit.
+
+    The database keeps to its limit to a few percent, so 5 % stay free. At least half is its own:
+    libraries that are loaded must not starve it.
+    """
+    limit = to_bytes(memory_limit)
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+        held = pages * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return memory_limit  # not Linux
+    return memory_limit if limit is None else f"{max(limit - limit // 20 - held, limit // 2)}B"
+
+
 def connect(
     selection: Selection,
     database: Path | None = None,
@@ -182,7 +203,7 @@ def connect(
         "autoload_known_extensions": False,
     }
     if memory_limit is not None:
-        config["memory_limit"] = memory_limit
+        config["memory_limit"] = _left_of(memory_limit)
     if database is None:  # what does not fit is laid aside, and not in the user's folder
         config["temp_directory"] = str(Path(tempfile.gettempdir()) / f"trueput-{uuid4().hex}")
     connection = duckdb.connect(str(database) if database else ":memory:", config=config)

@@ -30,7 +30,10 @@ class Model:
 
     @property
     def is_computed_once(self) -> bool:
-        """Whether its header says so: it is a table however large the selection is."""
+        """Whether its header says so: a table however large the selection, filled by runs.
+
+        No row of such a model may be made of two runs.
+        """
         return "\nComputed once." in f"\n{self.header}"
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trueput.errors import QueryError
 from trueput.schema import tables, views
-from trueput.warehouse.connect import Selection, connect
+from trueput.warehouse.connect import Selection, connect, open_raw
 from trueput.warehouse.models import Model, in_order, models, reads
 
 if TYPE_CHECKING:
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 MATERIALISE_BELOW_ROWS = 1_000_000
 """Below this many ingested rows the inner models are computed once; above, they stay views."""
+
+
+PIECE_BYTES = 16 << 20
+"""About as much Parquet of several runs is computed in one go where a model says computed once."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Warehouse:
         self._connection: DuckDBPyConnection = connect(
             selection, memory_limit=memory_limit, with_views=False
         )
+        self._files = selection.files
         self._materialise = input_rows < MATERIALISE_BELOW_ROWS
         self._built: set[str] = set()
         self._order = in_order(self._connection)
@@ -74,10 +79,57 @@ class Warehouse:
     def prepare(self, names: set[str] | None = None) -> None:
         """Build the named views and what they read; all of them without names."""
         for model in self._needed(set(models()) if names is None else names):
-            once = model.is_computed_once or (model.is_inner and self._materialise)
-            kind = "TABLE" if once else "VIEW"
-            self._connection.execute(f'CREATE {kind} "{model.name}" AS\n{model.sql}')
+            if model.is_computed_once and not self._materialise:
+                self._compute_by_runs(model)
+            else:
+                kind = "TABLE" if model.is_inner and self._materialise else "VIEW"
+                self._connection.execute(f'CREATE {kind} "{model.name}" AS\n{model.sql}')
             self._built.add(model.name)
+
+    def _compute_by_runs(self, model: Model) -> None:
+        """Fill a table a few runs at a time: no row is made of two runs, and memory is bounded."""
+        raw = self._raw_below(model)
+        start = f'CREATE TABLE "{model.name}" AS'
+        try:
+            for runs in self._pieces(raw):
+                for table in raw:
+                    files = self._files.get(table, ())
+                    open_raw(self._connection, table, [f for f in files if f.parent.name in runs])
+                self._connection.execute(f"{start}\n{model.sql}")
+                start = f'INSERT INTO "{model.name}"'
+        finally:
+            for table in raw:
+                open_raw(self._connection, table, self._files.get(table, ()))
+
+    def _raw_below(self, model: Model) -> list[str]:
+        """Return the ingested tables that a model reads, at any depth."""
+        found: set[str] = set()
+        todo, done = [model.name], {""}
+        while todo:
+            name = todo.pop()
+            if name not in done:
+                done.add(name)
+                for schema, table in reads(self._connection, models()[name].sql):
+                    if schema == "raw":
+                        found.add(table)
+                    elif table in models():
+                        todo.append(table)
+        return sorted(found)
+
+    def _pieces(self, raw: Sequence[str]) -> list[set[str]]:
+        """Return the folders of the runs in groups; the files of a group are of a bounded size."""
+        sizes: dict[str, int] = {}
+        for path in (p for table in raw for p in self._files.get(table, ())):
+            sizes[path.parent.name] = sizes.get(path.parent.name, 0) + path.stat().st_size
+        pieces: list[set[str]] = [set()]
+        room = PIECE_BYTES
+        for run, size in sorted(sizes.items()):
+            if pieces[-1] and size > room:
+                pieces.append(set())
+                room = PIECE_BYTES
+            pieces[-1].add(run)
+            room -= size
+        return pieces
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> Answer:
         """Run one of trueput's own queries."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,13 @@ import typer
 from trueput.cli import options
 
 ORDER = 10
+SETTINGS = {
+    "POLARS_MAX_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
+"""What three libraries read when they are loaded. An ingest works in small blocks: idle threads
+and a further pool of memory would cost time and memory and give nothing."""
 
 
 def command(
@@ -28,6 +36,8 @@ def command(
     format_: options.Format = "table",
 ) -> None:
     """Read logs, results and metrics into the store."""
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
     from trueput.cli.output import Grid, emit, grid_writers
     from trueput.verbs.ingest import ingest
 

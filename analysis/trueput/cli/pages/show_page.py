@@ -62,20 +62,25 @@ def _outcomes(console: Console, row: dict[str, Any]) -> None:
     window = f"window `{row['window_rule']}`, {span(row['window_ns'])}"
     heading(console, "Requests", "  ".join(p for p in (session, window, row["basis"]) if p))
     chain = ("planned", "sent", "answered", "complete", "good")
-    open_count = row["unknown_requests"] or 0
+    unknown = row["unknown_requests"] or 0
+    # a complete request of unknown latency is complete all the same
+    judged = (row["good_requests"] or 0) + (row["late_requests"] or 0)
+    untimed = (row["complete_requests"] or 0) - judged if row["good_requests"] is not None else 0
+    open_count = max(0, unknown - untimed)
     known = []
     for name in chain:
         value = row[f"{name}_requests"]
         shown = count(value)
-        if open_count and value is not None and name in {"answered", "complete", "good"}:
-            shown += f" to {count(value + open_count)}"
+        more = unknown if name == "good" else open_count
+        if more and value is not None and name in {"answered", "complete", "good"}:
+            shown += f" to {count(value + more)}"
         known.append(shown)
     table(console, chain, [known], right=chain)
     ended = [(name, row[f"{name}_requests"]) for name in _OUTCOMES if row[f"{name}_requests"]]
     if ended:
         text = ", ".join(f"{count(n)} {name.replace('_', ' ')}" for name, n in ended)
         say(console, f"ended: {text}")
-    _claim(console, row)
+    _claim(console, row, open_count)
     if row["other_traffic_requests"]:
         say(console, f"other traffic, not counted: {count(row['other_traffic_requests'])}")
     if row["slo_not_applicable_requests"]:
@@ -94,12 +99,14 @@ def _outcomes(console: Console, row: dict[str, Any]) -> None:
     table(console, names, [cells], right=names)
 
 
-def _claim(console: Console, row: dict[str, Any]) -> None:
+def _claim(console: Console, row: dict[str, Any], open_count: int) -> None:
     claimed, complete = row["client_claimed_complete_requests"], row["complete_requests"]
     if claimed is None:
         return
     if complete is None or row["basis"] == "reported":
         word = "no other record here checks it"
+    elif open_count and complete <= claimed <= complete + open_count:
+        word = "the other records leave it open"
     else:
         word = "the same" if claimed == complete else "NOT the same"
     say(console, f"the client claims {count(claimed)} complete: {word}")
@@ -132,7 +139,8 @@ def _recompute(console: Console, found: Found) -> None:
     if not found["recompute"]:
         return
     row = found["recompute"][0]
-    heading(console, "Recompute", f"{row['method']}, {row['basis']}")
+    told = "these files cannot tell" if row["method"] == "none" else row["method"]
+    heading(console, "Recompute", told if told != row["method"] else f"{told}, {row['basis']}")
     tokens = bounds(
         row["recomputed_tokens_low"], row["recomputed_tokens_high"], count(row["recomputed_tokens"])
     )

@@ -138,12 +138,14 @@ def _read_bytes(data: bytes) -> Iterator[Item]:
     if not results and not data.strip():
         yield Problem("BENCH005", Severity.ERROR, "the file is empty")
     clock = Clock(ClockKind.NONE)
+    before = 0  # requests of the results above: a row's place is unique in its file
     for index, found in enumerate(results):
         result = _Result(found, str(index) if len(results) > 1 else None)
         details = details_of(found.fields)
         if details is not None and details.timed:
             clock = _clock(found.fields, details)
-        yield from _session(result, details, alone=len(results) == 1)
+        yield from _session(result, details, alone=len(results) == 1, before=before)
+        before += details.size if details is not None else 0
     yield clock
 
 
@@ -218,7 +220,7 @@ def _float(value: str | float) -> float | None:
         return None
 
 
-def _session(result: _Result, details: Details | None, alone: bool) -> Iterator[Item]:
+def _session(result: _Result, details: Details | None, alone: bool, before: int) -> Iterator[Item]:
     row = _session_row(result)
     row["detailed"] = details is not None
     yield Batch("load_sessions", [row])
@@ -230,7 +232,8 @@ def _session(result: _Result, details: Details | None, alone: bool) -> Iterator[
         yield Problem("BENCH010", Severity.INFO, text, line)
     else:
         for start in range(0, details.size, BATCH_ROWS // 4):
-            rows = details.table(start, min(details.size, start + BATCH_ROWS // 4), result.session)
+            stop = min(details.size, start + BATCH_ROWS // 4)
+            rows = details.table(start, stop, result.session, before)
             yield Batch("requests", rows)
         yield from _differences(row, details, line)
     bad = sorted({*result.bad, *(details.bad if details else ())})

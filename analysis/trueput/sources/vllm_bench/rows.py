@@ -68,12 +68,16 @@ class Details:
         """The length of each array, for a message."""
         return ", ".join(f"{key} {len(items)}" for key, items in sorted(self.arrays.items()))
 
-    def table(self, start: int, stop: int, session: str | None) -> pa.Table:
-        """Return rows `start` to `stop` of the table `requests`."""
+    def table(self, start: int, stop: int, session: str | None, before: int = 0) -> pa.Table:
+        """Return rows `start` to `stop` of the table `requests`.
+
+        `before` rows of the file's earlier results stand before them, so that `row_ix` is unique.
+        """
         columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
         gaps: list[np.ndarray[Any, np.dtype[np.int64]] | None] = []
         for index in range(start, stop):
             row, row_gaps = self._row(index)
+            row["row_ix"] += before
             for name, values in columns.items():
                 values.append(row.get(name))
             gaps.append(row_gaps)

@@ -52,7 +52,7 @@ from trueput.sources.vllm_log.samples import Samples
 from trueput.sources.vllm_log.steps import Lives, take_steps
 from trueput.sources.vllm_log.text import is_crlf
 
-BLOCK_BYTES: Final = 4 << 20
+BLOCK_BYTES: Final = 8 << 20
 STRONG: Final = re.compile(
     rb"vLLM|Iteration\(\d+\): |Avg prompt throughput: |\[async_llm(?:_engine)?\.py:|"
     rb"\[(?:v1/)?(?:engine/)?(?:core|llm_engine|loggers|metrics)\.py:|Received request "

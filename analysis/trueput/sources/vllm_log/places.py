@@ -73,10 +73,18 @@ class Text:
         if len(literal) < 8:
             flags: Flags = (self.word(at) & MASKS[len(literal)]) == word_of(literal)
             return flags
-        flags = np.ones(len(at), np.bool_)
-        for start in {*range(0, len(literal) - 7, 8), len(literal) - 8}:
-            flags &= self.word(at + start) == word_of(literal[start : start + 8])
+        # All words of the literal are fetched at once: fetching is what costs.
+        count = -(-len(literal) // 8)
+        words = self._wide(count)[at].view(np.uint64).reshape(-1, count)
+        flags = words[:, 0] == word_of(literal[:8])
+        for index in range(1, count):
+            part = literal[8 * index : 8 * index + 8]
+            flags &= (words[:, index] & MASKS[len(part)]) == word_of(part)
         return flags
+
+    def _wide(self, count: int) -> npt.NDArray[np.void]:
+        size, kind = len(self._raw) - 8 * count + 1, np.dtype(f"V{8 * count}")
+        return np.ndarray((size,), kind, self._raw, strides=(1,))
 
     def find(self, at: Places, stops: bytes, width: int) -> Places:
         """Return the place of the first byte of `stops` at or after each place; -1 where none is

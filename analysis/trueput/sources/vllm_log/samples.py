@@ -3,6 +3,9 @@
 A line is split at `, ` and then into `key: value unit`, never matched as a whole, for its parts
 differ between versions. A part without a key belongs to the key before it: a further position of
 a list, or a further number whose words then name it.
+
+Lines of one wording differ only in their numbers: one line of each wording is split, and the
+numbers of all others are taken out of them at once. A line with an odd number is split itself.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trueput.sources.vllm_log.lines import split_off
@@ -28,6 +32,13 @@ STATS: Final = (
 OWNER: Final = re.compile(r"(?:Engine ([0-9]{3,6})|[0-9]+ Engines Aggregated): ")
 FLOPS: Final = re.compile(r"MFU: (\S+) TF/s/device (\S+) GB/s/device")
 LISTED: Final = "Per-position acceptance rate"
+PRINTED: Final = r"(: |, |=)[0-9]{1,15}(?:\.[0-9]{1,15})?"
+"""What may be a value, with what stands before it."""
+PLACE: Final = "\0"
+"""Stands for a number in a wording."""
+FOLLOWED: Final = re.compile(PLACE + r"(?=[ %,]|\.?\Z)")
+TRIAL: Final = 900_000_000_000
+"""The first of the numbers that a wording is tried with."""
 METRIC: Final = {"metric": pl.String, "kind": pl.String, "labels": pl.String}
 SCHEMA: Final = {
     "line": pl.Int64,
@@ -40,6 +51,11 @@ SCHEMA: Final = {
 }
 MESSAGE: Final = pl.col("message")
 REMEMBERED: Final = 4096
+
+Lines = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+NO_LINES: Final[Lines] = np.zeros(0, np.int64)
+NO_FLOATS: Final[Floats] = np.zeros(0, np.float64)
 
 KNOWN: Final = {
     # printed key: (name, kind)
@@ -90,6 +106,15 @@ def metric_of(key: str, words: str, family: str, swap: bool, position: int) -> t
     return f"log:{family}{name}"[:120], "gauge" if key in GAUGES else "interval", ""
 
 
+@dataclass(frozen=True)
+class Wording:
+    """A line without its numbers: its engine, and for each number its metric and divisor."""
+
+    engine: str
+    metrics: Lines
+    divisors: Floats
+
+
 @dataclass
 class Samples:
     """Rows of statistics lines, and which lines were already printed by another API server."""
@@ -97,28 +122,61 @@ class Samples:
     problems: Problems
     _seen: OrderedDict[tuple[int, str], None] = field(default_factory=OrderedDict)
     _metrics: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    _wordings: dict[str, Wording | None] = field(default_factory=dict)
 
     def take(self, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the rows of `engine_samples` (without incarnation) and the remaining messages."""
         found, rest = split_off(messages, MESSAGE.str.contains(STATS))
         if found.is_empty():
             return pl.DataFrame(schema=SCHEMA), rest
-        engines: list[str] = []
-        counts: list[int] = []
-        metrics: list[int] = []
-        values: list[float] = []
-        for line, at_ns, message in found.select("line", "at_ns", "message").iter_rows():
-            before = len(values)
-            engine, body = _owner(message)
-            if at_ns is None or self._is_new(at_ns, message):
-                self._line(line, body, metrics, values)
-            engines.append(engine)
-            counts.append(len(values) - before)
+        found = self._new_lines(found.select("line", "at_ns", "message"))
+        cut = found.select(
+            wording=MESSAGE.str.replace_all(PRINTED, "${1}" + PLACE),
+            numbers=MESSAGE.str.extract_all(PRINTED),
+        )
+        counts = cut["numbers"].list.len().to_numpy().astype(np.int64)
+        wordings = [self._wording(text) for text in cut["wording"].to_list()]
+        for at, count in enumerate(counts.tolist()):
+            known = wordings[at]
+            if known is not None and len(known.metrics) != count:
+                wordings[at] = None
+        odd = [at for at, wording in enumerate(wordings) if wording is None]
+        printed = cut["numbers"].explode(empty_as_null=False)
+        numbers = printed.str.strip_chars_start(":, =").cast(pl.Float64).to_numpy()
         of_line = np.repeat(np.arange(len(counts)), counts)
+        if odd:
+            good = np.array([wording is not None for wording in wordings], np.bool_)
+            numbers, of_line = numbers[good[of_line]], of_line[good[of_line]]
+        split = [wording for wording in wordings if wording is not None]
+        metrics = np.concatenate([NO_LINES, *(wording.metrics for wording in split)])
+        values = numbers / np.concatenate([NO_FLOATS, *(wording.divisors for wording in split)])
+        engines = ["" if wording is None else wording.engine for wording in wordings]
+        for at in odd:
+            line, _, message = found.row(at)
+            engines[at], body = _owner(message)
+            keys, read = self._line(line, body)
+            metrics = np.append(metrics, np.array(keys, np.int64))
+            values = np.append(values, read)
+            of_line = np.append(of_line, np.full(len(keys), at))
+        if odd:
+            order = np.argsort(of_line, kind="stable")
+            metrics, values, of_line = metrics[order], values[order], of_line[order]
         names = pl.DataFrame(list(self._metrics), schema=METRIC, orient="row")[metrics]
         owner = found.select("line", "at_ns", pl.Series("engine", engines, dtype=pl.String))
         rows = owner[of_line].hstack(names)
         return rows.with_columns(pl.Series("value", values, dtype=pl.Float64)), rest
+
+    def _new_lines(self, found: pl.DataFrame) -> pl.DataFrame:
+        """Return the lines that no other API server printed before."""
+        keys = list(zip(found["at_ns"].to_list(), found["message"].to_list(), strict=True))
+        stamped = dict.fromkeys(key for key in keys if key[0] is not None)
+        if len(stamped) == len(keys) and self._seen.keys().isdisjoint(stamped):
+            self._seen.update(stamped)
+            while len(self._seen) > REMEMBERED:
+                self._seen.popitem(last=False)
+            return found
+        fresh = [at_ns is None or self._is_new(at_ns, message) for at_ns, message in keys]
+        return found.filter(pl.Series(fresh, dtype=pl.Boolean))
 
     def _is_new(self, at_ns: int, message: str) -> bool:
         key = (at_ns, message)
@@ -129,7 +187,37 @@ class Samples:
             self._seen.popitem(last=False)
         return True
 
-    def _line(self, line: int, body: str, metrics: list[int], values: list[float]) -> None:
+    def _wording(self, text: str) -> Wording | None:
+        if text not in self._wordings:
+            if len(self._wordings) > REMEMBERED:
+                self._wordings.clear()
+            self._wordings[text] = self._tried(text)
+        return self._wordings[text]
+
+    def _tried(self, text: str) -> Wording | None:
+        """Return what the numbers of a wording are, None where it is not each one value."""
+        words = text.split(PLACE)
+        count = len(words) - 1
+        if len(FOLLOWED.findall(text)) != count:
+            return None
+        numbers = [TRIAL + at for at in range(count)]
+        pairs = zip(numbers, words[1:], strict=True)
+        engine, body = _owner(words[0] + "".join(f"{number}{word}" for number, word in pairs))
+        metrics, values = self._line(None, body)
+        if not values or len(values) != count:
+            return None
+        divisors = []
+        for number, value in zip(numbers, values, strict=True):
+            if value not in (number, number / 100):
+                return None
+            divisors.append(1.0 if value == number else 100.0)
+        return Wording(engine, np.array(metrics, np.int64), np.array(divisors, np.float64))
+
+    def _line(self, line: int | None, body: str) -> tuple[list[int], list[float]]:
+        """Return metric and value of each part of a line. A part without a number is reported;
+        without a line, nothing is returned then."""
+        metrics: list[int] = []
+        values: list[float] = []
         family, body = _family(body)
         swap = "GPU KV cache usage" in body
         key, position = "", 0
@@ -141,12 +229,15 @@ class Samples:
             number, _, words = (right if colon else left).partition(" ")
             value = _number(number)
             if value is None or not key:
+                if line is None:
+                    return [], []
                 self.problems.add("VLOG005", line)
                 continue
             named_by = words if not colon or key in GAUGES else ""
             metric = metric_of(key, named_by, family.name, swap, position)
             metrics.append(self._metrics.setdefault(metric, len(self._metrics)))
             values.append(value)
+        return metrics, values
 
 
 def _owner(message: str) -> tuple[str, str]:

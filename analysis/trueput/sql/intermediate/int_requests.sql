@@ -53,7 +53,8 @@ SELECT
   coalesce(c.ignore_eos, s.ignore_eos) AS ignore_eos,
   c.status AS c_status, coalesce(c.http_status, s.http_status) AS http_status, c.error_kind AS c_error_kind,
   c.finish_reason AS c_finish_reason,
-  s.bad_status AS s_bad_status, s.good_status AS s_good_status, s.error_kind AS s_error_kind,
+  s.bad_status AS s_bad_status, s.good_status AS s_good_status,
+  s.statuses_are_told AND s.bad_status IS NULL AND s.good_status IS NULL AS s_silent, s.error_kind AS s_error_kind,
   e.was_aborted AS e_aborted, e.was_finished AS e_finished, e.was_failed AS e_failed,
   e.finish_reason AS e_finish_reason,
   coalesce(e.preemptions, e.preempted_events) AS preemptions

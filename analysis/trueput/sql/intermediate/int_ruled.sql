@@ -35,6 +35,8 @@ WITH said AS (
       WHEN c_status IN ('aborted', 'cancelled') OR c_finish_reason = 'abort' THEN 'aborted'
       WHEN c_status = 'running' THEN 'unfinished'
       WHEN c_status = 'failed' OR coalesce(e_failed, false) THEN 'failed/other'
+      -- the server's own record is there and does not say: the claim stays a claim
+      WHEN c_status IN ('ok', 'finished') AND coalesce(s_silent, false) THEN 'unknown'
       WHEN c_status IN ('ok', 'finished') THEN 'complete'
       WHEN in_client THEN 'unknown'
       WHEN s_good_status IS NOT NULL THEN 'complete'

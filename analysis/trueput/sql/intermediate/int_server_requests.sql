@@ -17,6 +17,8 @@ SELECT
   -- the worst of what several records say
   max(status) FILTER (status NOT IN ('ok', 'finished')) AS bad_status,
   max(status) FILTER (status IN ('ok', 'finished')) AS good_status,
+  -- these records say how requests ended: one of them that does not say leaves its request open
+  bool_or(bool_or(status IS NOT NULL)) OVER (PARTITION BY run_id) AS statuses_are_told,
   max(http_status) AS http_status,
   max(error_kind) AS error_kind,
   max(queue_ns) AS queue_ns, max(prefill_ns) AS prefill_ns, max(decode_ns) AS decode_ns,

@@ -6,7 +6,7 @@ WITH has AS (
     f.has_client, f.has_server,
     coalesce(c.timed, 0) AS timed_clients, coalesce(c.gapped, 0) AS gapped_clients, coalesce(c.clients, 0) AS clients,
     coalesce(e.spans, 0) AS spans, coalesce(e.seen, 0) AS engine_requests,
-    coalesce(t.steps, 0) AS steps,
+    coalesce(t.steps, 0) AS steps, coalesce(g.operations, 0) AS operations,
     coalesce(m.computed, 0) AS conservation_counters, coalesce(m.scrapes, 0) AS scrapes,
     v.run_id IS NOT NULL AS has_victims,
     x.preemptions, x.evidence AS preemption_evidence,
@@ -24,6 +24,7 @@ WITH has AS (
     FROM int_engine_requests GROUP BY run_id
   ) AS e ON e.run_id = r.run_id
   LEFT JOIN (SELECT run_id, count(*) AS steps FROM raw.engine_steps GROUP BY run_id) AS t ON t.run_id = r.run_id
+  LEFT JOIN (SELECT run_id, count(*) AS operations FROM raw.gpu_ops GROUP BY run_id) AS g ON g.run_id = r.run_id
   LEFT JOIN (
     SELECT run_id, count(*) FILTER (metric = 'vllm:prompt_tokens_by_source_total') AS computed, count(*) AS scrapes
     FROM int_counter_totals GROUP BY run_id
@@ -56,7 +57,8 @@ WITH has AS (
        WHEN engine_requests = 0 AND NOT coalesce(has_server, false)
          THEN 'add the server log with --enable-log-requests, or --otlp-traces-endpoint, so that claims can be checked' END},
     {'question': 'goodput',
-     'best_basis': CASE WHEN slo IS NULL THEN 'unknown' WHEN timed_clients > 0 THEN 'measured' WHEN spans > 0 THEN 'reported'
+     'best_basis': CASE WHEN slo IS NULL THEN 'unknown' WHEN timed_clients > 0 AND engine_requests = 0 AND NOT coalesce(has_server, false) THEN 'reported'
+       WHEN timed_clients > 0 THEN 'measured' WHEN spans > 0 THEN 'reported'
        WHEN scrapes > 0 THEN 'bounded' ELSE 'unknown' END,
      'source': CASE WHEN slo IS NULL THEN NULL WHEN timed_clients > 0 THEN 'client records' WHEN spans > 0 THEN 'spans' WHEN scrapes > 0 THEN 'histograms' END,
      'improve': CASE WHEN slo IS NULL THEN 'give an objective with --slo, for example --slo ttft=500ms,tpot=50ms'
@@ -84,9 +86,9 @@ WITH has AS (
        WHEN gapped_clients = 0 THEN 'run the client with --save-detailed (token gaps)'
        ELSE 'run the engine with --otlp-traces-endpoint' END},
     {'question': 'GPU activity',
-     'best_basis': CASE WHEN steps > 0 THEN 'reported' ELSE 'unknown' END,
-     'source': CASE WHEN steps > 0 THEN 'engine steps: time in iterations, not GPU time' END,
-     'improve': CASE WHEN steps = 0 THEN 'run the engine with --enable-logging-iteration-details' END},
+     'best_basis': CASE WHEN operations > 0 THEN 'measured' WHEN steps > 0 THEN 'reported' ELSE 'unknown' END,
+     'source': CASE WHEN operations > 0 THEN 'profile' WHEN steps > 0 THEN 'engine steps: time in iterations, not GPU time' END,
+     'improve': CASE WHEN operations = 0 AND steps = 0 THEN 'run the engine with --enable-logging-iteration-details, or under a profiler' END},
     {'question': 'figures per GPU',
      'best_basis': CASE WHEN gpu_count IS NOT NULL THEN 'reported' ELSE 'unknown' END,
      'source': CASE WHEN gpu_count IS NOT NULL THEN 'run.toml' END,
