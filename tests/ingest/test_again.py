@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from trueput.ingest.folders import find_runs
 from trueput.ingest.store import SWEEP_AFTER_S, Store
 from trueput.verbs.ingest import ingest
 from trueput.verbs.opening import Reading, ensure_run
+from trueput.verbs.sql import sql
 
 
 def test_the_same_bytes_change_nothing(tmp_path: Path) -> None:
@@ -177,3 +179,34 @@ def test_a_file_and_its_compressed_twin_are_read_once(tmp_path: Path) -> None:
     twins = [p["source_id"] for p in problems if p["code"] == "INGEST005"]
     assert len(twins) == 1
     assert done.unclaimed == tuple(twins)
+
+
+def test_results_appended_to_one_file_stay_apart(tmp_path: Path) -> None:
+    run, store = tmp_path / "run", tmp_path / "store"
+    run.mkdir()
+    one = {
+        "date": "20260101-000000",
+        "backend": "openai",
+        "model_id": "m",
+        "tokenizer_id": "m",
+        "num_prompts": 2,
+        "completed": 2,
+        "duration": 3.0,
+        "total_input_tokens": 11,
+        "total_output_tokens": 4,
+        "input_lens": [5, 6],
+        "output_lens": [2, 2],
+        "ttfts": [0.5, 0.5],
+        "itls": [[0.1], [0.1]],
+        "start_times": [10.0, 11.0],
+        "errors": ["", ""],
+    }
+    later = one | {"date": "20260101-000100", "start_times": [70.0, 71.0]}
+    (run / "bench.json").write_text(json.dumps(one) + "\n" + json.dumps(later) + "\n")
+    ingest([run], store=store)
+    reading = Reading(store=store, slo="ttft=1s")
+    rows = sql("SELECT session, row_ix, outcome FROM request_outcomes", reading).dicts()
+    assert len({r["row_ix"] for r in rows}) == 4
+    assert len({r["session"] for r in rows}) == 2
+    assert {r["outcome"] for r in rows} == {"good"}
+    assert sql("FROM check_requests_unique", reading).rows == []
