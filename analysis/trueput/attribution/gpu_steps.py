@@ -20,7 +20,7 @@ from trueput.attribution.step_cost import StepCost, StepWork, fit_step_cost, spl
 
 Parts = Mapping[str, Sequence[Path]]
 
-MAX_OPERATIONS = 1_500_000
+MAX_OPERATIONS = 100_000
 """Of more operations than this, slices of time are looked at for the fit; shares need none."""
 SLICES = 8
 SLICE_STEPS = 250
