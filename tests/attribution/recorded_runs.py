@@ -10,7 +10,6 @@ import ast
 import datetime as dt
 import gzip
 import json
-import os
 import re
 import tomllib
 from collections import defaultdict
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
+from fixture_folder import fixture_folder
 
 from trueput.attribution.records import EngineLimits, Steps, Stream, Totals
 
@@ -35,13 +34,7 @@ COUNTER = re.compile(r"^(vllm:\w+)(?:\{(.*?)\})? (\S+)$")
 
 def fixtures_root() -> Path:
     """The folder of recorded vLLM runs; skips the test where none is given."""
-    root = os.environ.get("TRUEPUT_FIXTURES")
-    if not root:
-        if os.environ.get("TRUEPUT_REQUIRE_FIXTURES") == "1":
-            pytest.fail("TRUEPUT_FIXTURES is unset and TRUEPUT_REQUIRE_FIXTURES is 1")
-        pytest.skip("TRUEPUT_FIXTURES is unset")
-    path = Path(root)
-    return path / "vllm_cpu" if (path / "vllm_cpu").is_dir() else path
+    return fixture_folder("vllm_cpu")
 
 
 @dataclass

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from fixture_folder import fixture_folder
 
 from trueput.verbs.ingest import ingest
 
@@ -22,12 +23,7 @@ RUNS = (
 
 def fixtures_root() -> Path:
     """Return the folder of fixtures; skip without one, fail where one is required."""
-    root = os.environ.get("TRUEPUT_FIXTURES")
-    if root is not None and (Path(root) / "vllm_cpu").is_dir():
-        return Path(root)
-    if os.environ.get("TRUEPUT_REQUIRE_FIXTURES") == "1":
-        pytest.fail("TRUEPUT_REQUIRE_FIXTURES=1, and TRUEPUT_FIXTURES holds no folder vllm_cpu")
-    pytest.skip("TRUEPUT_FIXTURES is not set")
+    return fixture_folder("vllm_cpu").parent
 
 
 def shared_store(factory: pytest.TempPathFactory, name: str, paths: Sequence[Path]) -> Path:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+from fixture_folder import fixture_folder
 from gate.recorded import figures
 
 from trueput.gate.rule_api import Finding
@@ -18,13 +18,7 @@ CAND = ("regress_candidate", "regress_candidate_truth")
 @pytest.fixture
 def runs() -> Path:
     """Return the folder of recorded runs; skip without one, fail where one is required."""
-    root = os.environ.get("TRUEPUT_FIXTURES")
-    folder = None if root is None else Path(root) / "vllm_cpu"
-    if folder is not None and folder.is_dir():
-        return folder
-    if os.environ.get("TRUEPUT_REQUIRE_FIXTURES") == "1":
-        pytest.fail("TRUEPUT_REQUIRE_FIXTURES=1, and TRUEPUT_FIXTURES holds no folder vllm_cpu")
-    pytest.skip("TRUEPUT_FIXTURES is not set")
+    return fixture_folder("vllm_cpu")
 
 
 def judge(runs: Path, base: tuple[str, ...], cand: tuple[str, ...], slo: str) -> CandidateResult:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pytest
+from fixture_folder import fixture_folder
 
 from trueput.arrow import conform
 from trueput.scan import plain_name, read_head
@@ -111,12 +111,7 @@ def check_bytes(source: Source, data: bytes, name: str = "input.txt") -> dict[st
 
 def fixture(name: str) -> Path:
     """A recorded GPU file; the test is skipped where the fixtures are not given."""
-    root = os.environ.get("TRUEPUT_FIXTURES")
-    if not root:
-        if os.environ.get("TRUEPUT_REQUIRE_FIXTURES") == "1":
-            pytest.fail("TRUEPUT_FIXTURES is unset and TRUEPUT_REQUIRE_FIXTURES is 1")
-        pytest.skip("TRUEPUT_FIXTURES is unset")
-    return Path(root) / "gpu" / name
+    return fixture_folder("gpu") / name
 
 
 def span_facts(found: list[dict[str, Any]]) -> dict[str, int]:

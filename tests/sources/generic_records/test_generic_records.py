@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_folder import fixture_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sources.vllm_bench.reading import fixtures, outcome
+from sources.vllm_bench.reading import outcome
 
 from trueput.source_api import ReadOptions
 from trueput.sources import generic_records
@@ -179,7 +180,7 @@ def test_any_description_never_raises(tmp_path_factory: Any, table: dict[str, An
 
 
 def test_recorded_server_truth() -> None:
-    path = fixtures() / "clients/generated_faults/vllm_0.33.0/vllm_truth.jsonl"
+    path = fixture_folder("clients") / "generated_faults/vllm_0.33.0/vllm_truth.jsonl"
     options = ReadOptions(run_toml=EXAMPLE, relative_path="vllm_truth.jsonl")
     found = outcome(SOURCE, path, options)
     assert found["problems"] == []

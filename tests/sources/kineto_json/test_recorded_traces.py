@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_folder import fixture_folder
 from sources.kineto_json import reading
 
 from trueput.source_api import Problem
@@ -35,16 +34,6 @@ NAMES = (
     "tracelens/mi300__resnet_act_checkpoint",
     "tracelens/torch_compile_triton__trace",
 )
-
-
-def fixtures(folder: str) -> Path:
-    """A folder of recorded files; skips the test where none is given."""
-    root = os.environ.get("TRUEPUT_FIXTURES")
-    if root and (Path(root) / folder).is_dir():
-        return Path(root) / folder
-    if os.environ.get("TRUEPUT_REQUIRE_FIXTURES") == "1":
-        pytest.fail(f"TRUEPUT_REQUIRE_FIXTURES is 1 and TRUEPUT_FIXTURES holds no {folder}")
-    pytest.skip("TRUEPUT_FIXTURES is not set")
 
 
 def union_ns(rows: Iterable[Row]) -> int:
@@ -89,7 +78,7 @@ def facts_of(rows: dict[str, list[Row]]) -> dict[str, int]:
 
 def stated(name: str) -> tuple[dict[str, int], list[str]]:
     """The facts and step annotations that SOURCES.md states for a file."""
-    text = (fixtures("gpu") / "SOURCES.md").read_text("utf-8")
+    text = (fixture_folder("gpu") / "SOURCES.md").read_text("utf-8")
     entry = text[text.index(f"- `{name}.json.gz`") :]
     [line] = re.findall(r"^  - facts: (.*)$", entry.split("\n- `")[0], re.MULTILINE)
     steps = re.search(r"step_annotations=\[(.*?)\], base", line)
@@ -100,7 +89,7 @@ def stated(name: str) -> tuple[dict[str, int], list[str]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_trace(name: str) -> None:
     numbers, steps = stated(name)
-    items = reading.items_of(fixtures("gpu") / f"{name}.json.gz")
+    items = reading.items_of(fixture_folder("gpu") / f"{name}.json.gz")
     rows = reading.rows_of(items)
     found = facts_of(rows)
     shared = numbers.keys() & found.keys()
@@ -117,7 +106,7 @@ def test_trace(name: str) -> None:
 
 def test_full_graph_decode_belongs_to_its_step_by_launch_only() -> None:
     name = "tracelens/inference__vllm_decode_full__graph_execution"
-    rows = reading.rows_of(reading.items_of(fixtures("gpu") / f"{name}.json.gz"))
+    rows = reading.rows_of(reading.items_of(fixture_folder("gpu") / f"{name}.json.gz"))
     [step] = [r for r in rows["gpu_ranges"] if r["dialect"]]
     kernels = [op for op in rows["gpu_ops"] if op["kind"] == "kernel"]
     inside = {
@@ -134,7 +123,7 @@ def test_full_graph_decode_belongs_to_its_step_by_launch_only() -> None:
 
 
 def test_the_trace_of_a_cpu_is_no_idle_gpu() -> None:
-    folder = fixtures("vllm_cpu") / "torch_profile" / "torch_profile"
+    folder = fixture_folder("vllm_cpu") / "torch_profile" / "torch_profile"
     [path] = folder.glob("*.pt.trace.json.gz")
     items = reading.items_of(path, relative_path=f"torch_profile/{path.name}")
     rows = reading.rows_of(items)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_folder import fixture_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -192,13 +192,7 @@ def test_block_size_and_compression_do_not_matter(data: bytes, size: int) -> Non
 
 
 def fixtures() -> Path:
-    root = os.environ.get("TRUEPUT_FIXTURES")
-    if not root:
-        if os.environ.get("TRUEPUT_REQUIRE_FIXTURES") == "1":
-            pytest.fail("TRUEPUT_FIXTURES is unset and TRUEPUT_REQUIRE_FIXTURES is 1")
-        pytest.skip("TRUEPUT_FIXTURES is unset")
-    path = Path(root)
-    return path / "vllm_cpu" if (path / "vllm_cpu").is_dir() else path
+    return fixture_folder("vllm_cpu")
 
 
 RUNS = [

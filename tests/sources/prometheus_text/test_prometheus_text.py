@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import random
 import string
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_folder import fixture_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -202,13 +202,7 @@ def test_a_cut_last_line_is_one_problem_and_no_false_restart() -> None:
 
 
 def fixtures() -> Path:
-    root = os.environ.get("TRUEPUT_FIXTURES")
-    if not root:
-        if os.environ.get("TRUEPUT_REQUIRE_FIXTURES") == "1":
-            pytest.fail("TRUEPUT_FIXTURES is unset and TRUEPUT_REQUIRE_FIXTURES is 1")
-        pytest.skip("TRUEPUT_FIXTURES is unset")
-    path = Path(root)
-    return path / "vllm_cpu" if (path / "vllm_cpu").is_dir() else path
+    return fixture_folder("vllm_cpu")
 
 
 RUNS = [

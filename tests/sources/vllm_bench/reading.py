@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from trueput.arrow import conform
 from trueput.source_api import Batch, Clock, Fact, Problem, ReadOptions, Source
@@ -40,13 +37,3 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
         for key, value in row.items()
         if value is not None and key not in _OWN
     }
-
-
-def fixtures() -> Path:
-    """Return the folder of recorded files; skip the test where it is not given."""
-    folder = os.environ.get("TRUEPUT_FIXTURES")
-    if folder:
-        return Path(folder)
-    if os.environ.get("TRUEPUT_REQUIRE_FIXTURES") == "1":
-        pytest.fail("TRUEPUT_REQUIRE_FIXTURES=1 and TRUEPUT_FIXTURES is not set")
-    pytest.skip("TRUEPUT_FIXTURES is not set")

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import zstandard
+from fixture_folder import fixture_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sources.vllm_bench.reading import fixtures, outcome
+from sources.vllm_bench.reading import outcome
 
 from trueput.scan import read_head
 from trueput.source_api import HEAD_BYTES
@@ -146,7 +147,7 @@ def _read(tmp_path_factory: Any, raw: bytes) -> None:
 
 
 def test_recorded_errors_debug() -> None:
-    found = outcome(SOURCE, fixtures() / "vllm_cpu/errors_debug/bench.json")
+    found = outcome(SOURCE, fixture_folder("vllm_cpu") / "errors_debug/bench.json")
     assert found["load_sessions"][0]["planned_requests"] == 10
     statuses = Counter((r["status"], r.get("http_status")) for r in found["requests"])
     assert statuses == {("ok", None): 7, ("http_error", 400): 3}
@@ -157,13 +158,13 @@ def test_recorded_errors_debug() -> None:
 
 
 def test_recorded_prefix_cache_plans_more_than_it_sent() -> None:
-    found = outcome(SOURCE, fixtures() / "vllm_cpu/prefix_cache/bench.json")
+    found = outcome(SOURCE, fixture_folder("vllm_cpu") / "prefix_cache/bench.json")
     assert found["load_sessions"][0]["planned_requests"] == 48
     assert len(found["requests"]) == 45
 
 
 def test_recorded_faults() -> None:
-    folder = fixtures() / "clients/generated_faults/vllm_0.33.0"
+    folder = fixture_folder("clients") / "generated_faults/vllm_0.33.0"
     found = outcome(SOURCE, folder / "vllm_0.33.0_faulty.json")
     kinds = Counter((r["status"], r.get("error_kind")) for r in found["requests"])
     assert kinds == {
@@ -187,7 +188,7 @@ def test_recorded_faults() -> None:
 
 
 def test_recorded_without_details() -> None:
-    folder = fixtures() / "clients/generated_faults/vllm_0.33.0"
+    folder = fixture_folder("clients") / "generated_faults/vllm_0.33.0"
     found = outcome(SOURCE, folder / "vllm_0.33.0_not_detailed.json")
     assert found["problems"] == ["BENCH010"]
     assert "requests" not in found

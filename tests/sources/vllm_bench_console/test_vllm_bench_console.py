@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_folder import fixture_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sources.vllm_bench.reading import fixtures, outcome
+from sources.vllm_bench.reading import outcome
 
 from trueput.source_api import HEAD_BYTES
 from trueput.sources.vllm_bench_console import SOURCE, asked_length, namespace
@@ -76,7 +77,7 @@ def test_damaged_bytes_never_raise(tmp_path_factory: Any, data: st.DataObject) -
 
 
 def test_recorded_consoles_agree_with_their_results() -> None:
-    names = sorted(path.parent for path in (fixtures() / "vllm_cpu").glob("*/bench.txt"))
+    names = sorted(path.parent for path in (fixture_folder("vllm_cpu")).glob("*/bench.txt"))
     assert len(names) == 13
     for folder in names:
         found = outcome(SOURCE, folder / "bench.txt")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_folder import fixture_folder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -222,14 +222,7 @@ def test_others_are_not_claimed(head: bytes) -> None:
 
 
 def recorded() -> Iterator[Path]:
-    root = os.environ.get("TRUEPUT_FIXTURES")
-    if not root:
-        if os.environ.get("TRUEPUT_REQUIRE_FIXTURES") == "1":
-            pytest.fail("TRUEPUT_FIXTURES is unset and TRUEPUT_REQUIRE_FIXTURES is 1")
-        pytest.skip("TRUEPUT_FIXTURES is unset")
-    folder = Path(root)
-    folder = folder / "vllm_cpu" if (folder / "vllm_cpu").is_dir() else folder
-    yield from sorted(folder.glob("*/server.log*"))
+    yield from sorted(fixture_folder("vllm_cpu").glob("*/server.log*"))
 
 
 def recorded_run(name: str) -> Read:

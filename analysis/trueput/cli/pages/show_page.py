@@ -139,8 +139,8 @@ def _recompute(console: Console, found: Found) -> None:
     if not found["recompute"]:
         return
     row = found["recompute"][0]
-    told = "these files cannot tell" if row["method"] == "none" else row["method"]
-    heading(console, "Recompute", told if told != row["method"] else f"{told}, {row['basis']}")
+    told = f"{row['method']}, {row['basis']}"
+    heading(console, "Recompute", "these files cannot tell" if row["method"] == "none" else told)
     tokens = bounds(
         row["recomputed_tokens_low"], row["recomputed_tokens_high"], count(row["recomputed_tokens"])
     )
