@@ -24,9 +24,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from trueput.clock import ClockKind
 from trueput.scan import MAX_LINE_BYTES, Damage, byte_chunks, plain_name, read_head
@@ -43,16 +46,19 @@ from trueput.source_api import (
     Source,
 )
 from trueput.sources.vllm_log import requests
+from trueput.sources.vllm_log.block import NO_TIME, Block
 from trueput.sources.vllm_log.dates import Dates
-from trueput.sources.vllm_log.facts import Facts
+from trueput.sources.vllm_log.facts import INTERESTING, LATER, REST, Facts
 from trueput.sources.vllm_log.last_line import is_broken_json, is_whole
 from trueput.sources.vllm_log.lines import PREFIX, LineReader, Lines, batches_of
+from trueput.sources.vllm_log.places import Flags
 from trueput.sources.vllm_log.problems import CODES, Problems
-from trueput.sources.vllm_log.samples import Samples
-from trueput.sources.vllm_log.steps import Lives, take_steps
+from trueput.sources.vllm_log.samples import STATS, Samples
+from trueput.sources.vllm_log.steps import Lives, Numbered, take_steps
 from trueput.sources.vllm_log.text import is_crlf
 
-BLOCK_BYTES: Final = 8 << 20
+BLOCK_BYTES: Final = 4 << 20
+MESSAGE: Final = pl.col("message")
 STRONG: Final = re.compile(
     rb"vLLM|Iteration\(\d+\): |Avg prompt throughput: |\[async_llm(?:_engine)?\.py:|"
     rb"\[(?:v1/)?(?:engine/)?(?:core|llm_engine|loggers|metrics)\.py:|Received request "
@@ -134,32 +140,75 @@ class _Reading:
         careful = piece.continues or piece.is_tail
         lines = self.reader.read(piece.data, first_line, continues=piece.continues, careful=careful)
         self.line += lines.count
+        if isinstance(lines, Block):
+            quick = self._quickly(lines, carried)
+            if quick is not None:
+                return quick
+            lines = Lines.of_block(lines)
         if piece.goes_on and not piece.continues:
             self.problems.add("VLOG013", first_line)
         if piece.is_tail and not is_whole(lines, first_line, self.problems):
             return []
         return self._items(lines, carried)
 
+    def _quickly(self, block: Block, carried: int | None) -> list[Item] | None:
+        """Return what a block holds where only its statistics and start-up lines are left."""
+        if block.has_left or _any(pc.ends_with(block.message, "across cluster]")):
+            return None
+        events = self.requests.read(block.events)
+        if events is None:
+            return None
+        is_sample = _matches(block.message, STATS)
+        told = _matches(block.message, INTERESTING) & ~is_sample
+        rows = block.messages
+        found = [
+            (
+                int(rows.line[at]),
+                None if rows.at_ns[at] == NO_TIME else int(rows.at_ns[at]),
+                None if rows.process[at] < 0 else rows.names[rows.process[at]],
+                block.message[at].as_py(),
+            )
+            for at in np.flatnonzero(told).tolist()
+        ]
+        bare = [
+            (int(block.rest_line[at]), block.rest[at].as_py())
+            for at in np.flatnonzero(_matches(block.rest, REST)).tolist()
+        ]
+        samples = self.samples.read(
+            rows.line[is_sample],
+            rows.at_ns[is_sample],
+            block.message.filter(pa.array(is_sample)).to_pylist(),
+        )
+        items: list[Item] = [*self.facts.read(found, bare, lambda n: block.time_before(n, carried))]
+        steps = block.steps
+        numbered = Numbered(steps.line, steps.engine, steps.engines, steps.numbers["step_ix"])
+        step_lives, sample_lives = self.lives.number(numbered, samples.numbered())
+        items += _slices("engine_steps", {**steps.columns(), "incarnation": step_lives})
+        items += _slices("engine_samples", {**samples.columns(), "incarnation": sample_lives})
+        items += _slices("request_events", events)
+        return items
+
     def _items(self, lines: Lines, carried: int | None) -> list[Item]:
-        fast, messages = lines.fast, lines.messages
-        steps = []
-        if fast is None or fast.has_left:
-            found, messages = take_steps(messages, self.problems)
-            steps.append(found)
-        events, messages = self.requests.take(messages, fast)
+        block, messages = lines.block, lines.messages
+        found, messages = take_steps(messages, self.problems)
+        steps = [found] if block is None else [found, block.steps.frame()]
+        events, messages = self.requests.take(messages, block and block.events)
         samples, messages = self.samples.take(messages)
-        if fast is not None:
-            steps.append(fast.steps)
-            events.append(fast.access)
-        else:
+        if block is None:
             json_access, messages = requests.take_json_access(messages)
             events += [requests.responses(lines.access), requests.responses(json_access)]
         step_rows = _together(steps)
         event_rows = _together(events)
-        items: list[Item] = [*self.facts.read(messages, lines, carried)]
-        step_lives, sample_lives = self.lives.number(step_rows, samples)
+        told = list(messages.filter(MESSAGE.str.contains(INTERESTING)).iter_rows())
+        if lines.later.height:
+            told += lines.later.filter(MESSAGE.str.contains(LATER)).iter_rows()
+        bare = lines.rest.filter(pl.col("text").str.contains(REST)).rows()
+        items: list[Item] = [*self.facts.read(told, bare, lambda n: lines.time_before(n, carried))]
+        step_lives, sample_lives = self.lives.number(
+            Numbered.of_frame(step_rows), samples.numbered()
+        )
         items += _batches("engine_steps", step_rows.with_columns(incarnation=step_lives))
-        items += _batches("engine_samples", samples.with_columns(incarnation=sample_lives))
+        items += _slices("engine_samples", {**samples.columns(), "incarnation": sample_lives})
         items += _batches("request_events", event_rows)
         return items
 
@@ -193,6 +242,21 @@ def _together(frames: list[pl.DataFrame]) -> pl.DataFrame:
     if not filled:
         return frames[0] if frames else pl.DataFrame()
     return pl.concat(filled, how="diagonal").sort("line", maintain_order=True)
+
+
+def _matches(texts: pa.Array, pattern: str) -> Flags:
+    found = pc.match_substring_regex(texts, pattern)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _any(flags: pa.Array) -> bool:
+    return bool(pc.any(flags).as_py())
+
+
+def _slices(table: str, columns: dict[str, Any]) -> Iterator[Batch]:
+    rows = pa.table(columns)
+    for start in range(0, rows.num_rows, BATCH_ROWS):
+        yield Batch(table, rows.slice(start, BATCH_ROWS))
 
 
 def _batches(table: str, frame: pl.DataFrame) -> Iterator[Batch]:

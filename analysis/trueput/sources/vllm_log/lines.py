@@ -16,8 +16,9 @@ import polars as pl
 
 from trueput.clock import ClockKind
 from trueput.sources.vllm_log import wrapped
+from trueput.sources.vllm_log.block import Block
 from trueput.sources.vllm_log.dates import DAY_NS, SECOND_NS, Dates
-from trueput.sources.vllm_log.fast import Fast, scan
+from trueput.sources.vllm_log.fast import scan
 from trueput.sources.vllm_log.problems import Problems
 from trueput.sources.vllm_log.text import clean, line_frame
 
@@ -51,7 +52,7 @@ class Lines:
     `messages` and `access` have the columns of MESSAGE_SCHEMA; an access line has the time of the
     last line before it that has one. `rest` has `line` and `text`, `times` line and at_ns of all
     lines with a prefix, `later` the later lines of messages of several lines; `count` is the number
-    of newlines. With `fast`, the common kinds are there already, and not in `messages`.
+    of newlines. With `block`, the common kinds are there already, and not in `messages`.
     """
 
     messages: pl.DataFrame
@@ -60,7 +61,20 @@ class Lines:
     times: pl.DataFrame
     later: pl.DataFrame
     count: int
-    fast: Fast | None = None
+    block: Block | None = None
+
+    @classmethod
+    def of_block(cls, block: Block) -> Lines:
+        """Return the lines that a quick reading left, with what it found."""
+        none = pl.DataFrame(schema=MESSAGE_SCHEMA)
+        messages = _shown(block.message_frame())
+        rest, times = block.rest_frame(), block.time_frame()
+        return cls(messages, none, rest, times, none, block.count, block)
+
+    def time_before(self, line: int, carried: int | None) -> int | None:
+        """Return the last known instant before a line, `carried` without one."""
+        before = self.times.filter((pl.col("line") < line) & pl.col("at_ns").is_not_null())
+        return carried if before.is_empty() else int(before["at_ns"][-1])
 
 
 @dataclass
@@ -79,7 +93,7 @@ class LineReader:
 
     def read(
         self, data: bytes, first_line: int, *, continues: bool = False, careful: bool = False
-    ) -> Lines:
+    ) -> Lines | Block:
         """Return the lines of one block; with `continues`, the first one began in the block
         before and is not looked at; with `careful`, the common kinds stay among the messages."""
         data = clean(data, first_line, self.crlf, self.problems)
@@ -114,21 +128,19 @@ class LineReader:
         rest = rest.select("line", "text")
         return Lines(messages, access_rows, rest, times, later, count)
 
-    def _read_fast(self, data: bytes, first_line: int) -> Lines | None:
+    def _read_fast(self, data: bytes, first_line: int) -> Block | None:
         if self.clock is ClockKind.UTC or not data:
             return None
-        fast = scan(data, first_line, self.dates, self.last_at)
-        if fast is None:
+        block = scan(data, first_line, self.dates, self.last_at)
+        if block is None:
             return None
-        if fast.times.height:
+        if len(block.times[0]):
             self.clock = ClockKind.LOCAL
-        self.prefixed += fast.times.height
-        stamped = fast.times.get_column("at_ns").drop_nulls()
-        if len(stamped):
-            self.last_at = int(stamped[-1])
-        none = pl.DataFrame(schema=MESSAGE_SCHEMA)
-        messages = _shown(fast.messages)
-        return Lines(messages, none, fast.rest, fast.times, none, fast.count, fast)
+        self.prefixed += len(block.times[0])
+        last = block.last_time()
+        if last is not None:
+            self.last_at = last
+        return block
 
     def _settle_clock(self, unwrapped: wrapped.Unwrapped, prefixed: pl.DataFrame) -> None:
         """The first line with a time decides: an outer stamp with a zone is UTC."""

@@ -11,10 +11,12 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
-from trueput.sources.vllm_log.fast import Fast
+from trueput.sources.vllm_log.block import ABORTED, ADDED, RECEIVED, Events
 from trueput.sources.vllm_log.lines import split_off
+from trueput.sources.vllm_log.places import Flags
 from trueput.sources.vllm_log.problems import Problems
 
 MESSAGE: Final = pl.col("message")
@@ -61,6 +63,8 @@ SCHEMA: Final = {
     "detail": pl.String,
 }
 REMEMBERED: Final = 4096
+NEVER: Final = 1 << 62
+"""Behind every line."""
 
 
 @dataclass
@@ -76,37 +80,69 @@ class Requests:
     _received: OrderedDict[str, None] = field(default_factory=OrderedDict)
     _prompt_tokens: OrderedDict[str, list[tuple[int, int]]] = field(default_factory=OrderedDict)
 
+    def read(self, events: Events) -> dict[str, Any] | None:
+        """Return the columns of `request_events` of a block without other request lines; None
+        where its ids must be read with care."""
+        if self._prompt_tokens:
+            return None
+        is_life = (events.kind >= ADDED) & (events.kind <= ABORTED)
+        at, length = events.id_at, events.id_length
+        if (is_life & (length > 0) & events.text.is_digit(np.maximum(at, 0))).any():
+            return None
+        told_at = 0
+        if self.suffixed is None:
+            known = events.kind == RECEIVED, events.kind == ADDED
+            received, added = (list(zip(events.rows.line[k].tolist(), events.ids(k), strict=True))
+                               for k in known)  # fmt: skip
+            found = self._learn(received, added)
+            told_at = NEVER if found is None else found
+        unsure = is_life & (events.rows.line < told_at)
+        external = np.where(self._suffixes(events, is_life & ~unsure), length - 9, length)
+        external[unsure & ((events.noun != 0) | (events.kind == ADDED))] = -1
+        return {
+            **events.columns(),
+            "request_id": events.text.strings(at, external),
+            "engine_request_id": events.text.strings(at, np.where(is_life, length, -1)),
+        }
+
+    def _suffixes(self, events: Events, sure: Flags) -> Flags:
+        """Return which ids end in what the engine adds."""
+        ends = np.zeros(len(sure), np.bool_)
+        if self.suffixed:
+            index = np.flatnonzero(sure & (events.id_length >= 9))
+            behind = events.id_at[index] + events.id_length[index] - 9
+            ends[index] = events.text.has(behind, b"-") & events.text.is_hex_word(behind + 1)
+        return ends
+
     def take(
-        self, messages: pl.DataFrame, fast: Fast | None
+        self, messages: pl.DataFrame, events: Events | None
     ) -> tuple[list[pl.DataFrame], pl.DataFrame]:
         """Return the rows of `request_events` of one block and the remaining messages."""
-        limits = [fast.received] if fast is not None else []
-        lives = [fast.life] if fast is not None else []
-        rows: list[pl.DataFrame] = []
-        rest = messages
-        if fast is None or fast.has_left:
-            first = MESSAGE.cast(pl.Binary).bin.slice(0, 8)
-            wanted = pl.col("first").is_in(list(STARTS))
-            found, rest = split_off(messages.with_columns(first=first), wanted)
-            life, found = split_off(found, pl.col("first").is_in(list(STARTS)[1:4]))
-            received, found = split_off(found, MESSAGE.str.starts_with("Received request "))
-            plain, quoted = split_off(received, _is_plain())
-            delta = MESSAGE.str.contains(r"^Generated response [^ ]+ \(streaming delta\): ")
-            others = self._others(pl.concat([quoted, found.filter(~delta)]))
-            limits += [_received(plain), others.filter(pl.col("event") == "received")]
-            lives.append(self._life_rows(life))
-            rows.append(others.filter(pl.col("event") != "received"))
-            rest = pl.concat([rest, found.filter(pl.col("first") == b"Received")]).sort("line")
-            rest = rest.drop("first")
+        limits = [events.received()] if events is not None else []
+        lives = [events.life()] if events is not None else []
+        rows: list[pl.DataFrame] = [events.access()] if events is not None else []
+        first = MESSAGE.cast(pl.Binary).bin.slice(0, 8)
+        wanted = pl.col("first").is_in(list(STARTS))
+        found, rest = split_off(messages.with_columns(first=first), wanted)
+        life, found = split_off(found, pl.col("first").is_in(list(STARTS)[1:4]))
+        received, found = split_off(found, MESSAGE.str.starts_with("Received request "))
+        plain, quoted = split_off(received, _is_plain())
+        delta = MESSAGE.str.contains(r"^Generated response [^ ]+ \(streaming delta\): ")
+        others = self._others(pl.concat([quoted, found.filter(~delta)]))
+        limits += [_received(plain), others.filter(pl.col("event") == "received")]
+        lives.append(self._life_rows(life))
+        rows.append(others.filter(pl.col("event") != "received"))
+        rest = pl.concat([rest, found.filter(pl.col("first") == b"Received")]).sort("line")
+        rest = rest.drop("first")
         limits = [frame for frame in limits if frame.height]
         lives = [frame for frame in lives if frame.height]
-        received = pl.concat(limits, how="diagonal") if limits else pl.DataFrame(schema=SCHEMA)
+        asked = pl.concat(limits, how="diagonal") if limits else pl.DataFrame(schema=SCHEMA)
         if limits:
-            rows.append(self._with_prompt_tokens(received))
+            rows.append(self._with_prompt_tokens(asked))
         if lives:
-            rows.append(self._life(pl.concat(lives, how="diagonal"), received))
+            rows.append(self._life(pl.concat(lives, how="diagonal"), asked))
         elif limits:
-            self._learn(pl.DataFrame(schema=SCHEMA), received)
+            self._learn(_pairs(asked, "request_id"), [])
         return rows, rest
 
     def _life_rows(self, life: pl.DataFrame) -> pl.DataFrame:
@@ -131,7 +167,12 @@ class Requests:
         return rows.drop("is_whole")
 
     def _life(self, rows: pl.DataFrame, received: pl.DataFrame) -> pl.DataFrame:
-        told_at = self._learn(rows, received)
+        told_at: int | None = 0
+        if self.suffixed is None:
+            added = rows.filter(pl.col("event") == "added")
+            told_at = self._learn(
+                _pairs(received, "request_id"), _pairs(added, "engine_request_id")
+            )
         return rows.select(
             "line",
             "at_ns",
@@ -141,13 +182,11 @@ class Requests:
             process="process",
         )
 
-    def _learn(self, life: pl.DataFrame, received: pl.DataFrame) -> int | None:
+    def _learn(self, received: list[tuple[int, str]], added: list[tuple[int, str]]) -> int | None:
         """Return the line from which on the form of ids is known; None while it is not."""
         if self.suffixed is not None:
             return 0
-        added = life.filter(pl.col("event") == "added")
-        pairs = [(*row, False) for row in received.select("line", "request_id").iter_rows()]
-        pairs += [(*row, True) for row in added.select("line", "engine_request_id").iter_rows()]
+        pairs = [(*row, False) for row in received] + [(*row, True) for row in added]
         for line, name, is_added in sorted(pairs):
             if not is_added:
                 self._received[name] = None
@@ -233,6 +272,10 @@ class Requests:
         if "prompt_tokens" in received.columns:
             return received.with_columns(pl.col("prompt_tokens").fill_null(counted))
         return received.with_columns(counted)
+
+
+def _pairs(rows: pl.DataFrame, name: str) -> list[tuple[int, str]]:
+    return list(rows.select("line", name).iter_rows())
 
 
 def _is_plain() -> pl.Expr:

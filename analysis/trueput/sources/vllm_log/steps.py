@@ -57,6 +57,34 @@ RESTART_DROP: Final = 10_000
 Lines = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Numbered:
+    """Rows of steps or samples: line, engine (a place in `engines`), and number of the step."""
+
+    line: Lines
+    engine: Lines
+    engines: list[str]
+    step_ix: Lines
+
+    @classmethod
+    def of_frame(cls, frame: pl.DataFrame) -> Numbered:
+        """Return the rows of a frame with the columns line, engine and perhaps step_ix."""
+        engine = frame.get_column("engine")
+        engines = engine.unique().sort().to_list()
+        codes = engine.rank("dense").cast(pl.Int64).to_numpy() - 1
+        line = frame.get_column("line").to_numpy()
+        numbers = frame.get_column("step_ix").to_numpy() if "step_ix" in frame.columns else line
+        return cls(line, codes, engines, numbers)
+
+    def of(self, engine: str) -> slice | npt.NDArray[np.bool_]:
+        """Return which rows are of an engine."""
+        if self.engines == [engine]:
+            return slice(None)
+        if engine not in self.engines:
+            return slice(0)
+        return self.engine == self.engines.index(engine)
+
+
 @dataclass
 class Life:
     """One engine: how many lives it had, and whether it did something in the present one."""
@@ -78,18 +106,15 @@ class Lives:
         """Note a line in which an engine starts; None stands for all engines."""
         self._starts.append((line, engine))
 
-    def number(self, steps: pl.DataFrame, samples: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
-        """Return the incarnation of each row of both frames (columns line, engine, step_ix)."""
-        step_lives = np.zeros(steps.height, np.int64)
-        sample_lives = np.zeros(samples.height, np.int64)
-        names = steps["engine"].unique().to_list() + samples["engine"].unique().to_list()
-        for name in sorted({*names, *self._engines}):
-            of_steps = (steps["engine"] == name).to_numpy()
-            of_samples = (samples["engine"] == name).to_numpy()
+    def number(self, steps: Numbered, samples: Numbered) -> tuple[Lines, Lines]:
+        """Return the incarnation of each row of steps and of samples."""
+        step_lives = np.zeros(len(steps.line), np.int64)
+        sample_lives = np.zeros(len(samples.line), np.int64)
+        for name in sorted({*steps.engines, *samples.engines, *self._engines}):
+            of_steps, of_samples = steps.of(name), samples.of(name)
             life = self._engines.setdefault(name, Life())
-            lines = steps["line"].to_numpy()[of_steps]
-            numbers = steps["step_ix"].to_numpy()[of_steps]
-            sampled = samples["line"].to_numpy()[of_samples]
+            lines, numbers = steps.line[of_steps], steps.step_ix[of_steps]
+            sampled = samples.line[of_samples]
             cuts = self._cuts(life, name, lines, numbers, sampled)
             base = life.incarnation
             step_lives[of_steps] = base + np.searchsorted(cuts, lines, side="right")
@@ -101,7 +126,7 @@ class Lives:
             if cuts and (not len(lines) or cuts[-1] > lines[-1]):
                 life.last_ix = None
         self._starts.clear()
-        return pl.Series(step_lives), pl.Series(sample_lives)
+        return step_lives, sample_lives
 
     def _cuts(
         self, life: Life, name: str, lines: Lines, numbers: Lines, sampled: Lines
