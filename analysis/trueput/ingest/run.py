@@ -347,7 +347,7 @@ def _write_derived(table: str, rows: Any, run_id: str, path: Path) -> int:
     for piece in pieces:
         built = piece.to_arrow() if isinstance(piece, pl.DataFrame) else piece
         if len(built):
-            writer.add(conform(table, built, {}))
+            writer.add(conform(table, built, {}, coded=True))
     writer.close()
     return writer.rows
 

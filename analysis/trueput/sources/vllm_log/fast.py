@@ -30,23 +30,13 @@ from trueput.sources.vllm_log.block import (
     Steps,
 )
 from trueput.sources.vllm_log.dates import DAY_NS, SECOND_NS, Dates
-from trueput.sources.vllm_log.places import MASKS, Flags, Places, Text, Words, not_digits, word_of
+from trueput.sources.vllm_log.heads import ACCESS, PREFIXED, heads
+from trueput.sources.vllm_log.places import MASKS, Flags, Places, Text, Words, word_of
 
-LEVELS: Final = (b"INFO ", b"DEBUG ", b"ERROR ", b"WARNING ", b"CRITICAL ")
-PROCESS: Final = re.compile(r"[A-Za-z_][^()\]]* pid=[0-9]*[^()\]]*")
-PROCESS_WORDS, PROCESS_BYTES = 4, 64
-BRACKETED: Final = re.compile(rb"\(([^)\n]*)\) ")
-NO_PROCESS, LONG = -2, -3
-WHERE_WORDS, WHERE_BYTES = 3, 80
-WHERE: Final = re.compile(rb"\[?[^:\] \n]+:[0-9]{1,7}\] ")
-ACCESS_WORDS, TAIL_BYTES = 5, 96
-ACCESS: Final = re.compile(rb'[^"\n]*- (?=")')
+TAIL_BYTES: Final = 96
 ID_STOPS: Final = b" ,"
 DATE: Final = word_of(b"00-00 00")
 CLOCK: Final = word_of(b"00:00:00")
-DATE_MARKS: Final = word_of(b"\0\0\xff\0\0\xff\0\0")
-CLOCK_MARKS: Final = DATE_MARKS
-"""Bytes that must be what stands between the numbers."""
 REQUEST_WORDS: Final = (
     # the line up to its id: the event, the noun
     (b"Added request ", ADDED, 0),
@@ -147,39 +137,36 @@ def scan(data: bytes, first_line: int, dates: Dates, last_at: int | None) -> Blo
     first = text.bytes[start]
     if ((first == ord("{")) | (first == ord("2"))).any():
         return None
-    names, process, base, good = _processes(text, start, end, first == ord("("))
-    at, days, clock = _prefix_end(text, base)
-    is_prefixed = good & (at >= 0)
-    is_access = good & ~is_prefixed & text.has(base, b"INFO: ")
-    access = np.flatnonzero(is_access)
-    access_at = _access_places(text, base[access], end[access])
-    is_access[access[access_at < 0]] = False
-    access, access_at = access[access_at >= 0], access_at[access_at >= 0]
-    tails = _access_tails(text, access_at, end[access])
-    others = np.flatnonzero(~(is_prefixed | is_access))
+    found = heads(text, start)
+    is_prefixed = found.kind == PREFIXED
+    access = np.flatnonzero((found.kind == ACCESS) & (end - found.at <= TAIL_BYTES))
+    tails = _access_tails(text, found.at[access], end[access])
+    is_other = ~is_prefixed
+    is_other[access] = False
+    others = np.flatnonzero(is_other)
     rest = text.strings(start[others], end[others] - start[others])
     if tails is None or _any(rest, ODD):
         return None
     index = np.flatnonzero(is_prefixed)
-    times = _instants(dates, days[index], clock[index])
+    times = _instants(dates, text, found.date[index])
     if times is None:
         return None
     line = np.arange(first_line, first_line + len(end))
-    rows = Rows(line[index], times, process[index], names)
-    prefixed = _Prefixed(at[index], end[index], rows)
+    rows = Rows(line[index], times, found.process[index], found.names)
+    prefixed = _Prefixed(found.at[index], end[index], rows)
     before = _before(index, times, access, last_at)
-    answered = Rows(line[access], before, process[access], names)
+    answered = Rows(line[access], before, found.process[access], found.names)
     none = np.full(len(access), -1, np.int64)
     responses = _Found.of(answered, RESPONDED, none, none, tail=tails[1])
     count = len(end) - (data[-1] != ord("\n"))
     left = np.ones(len(prefixed), np.bool_)
     word = text.word(prefixed.at)
     steps, odd_steps = _steps(text, prefixed, word, left)
-    found = [_received(text, prefixed, word, left), *_life(text, prefixed, word, left), responses]
+    events = [_received(text, prefixed, word, left), *_life(text, prefixed, word, left), responses]
     remaining = prefixed.of(np.flatnonzero(left))
     return Block(
         steps=steps,
-        events=_in_order(text, found, tails[0]),
+        events=_in_order(text, events, tails[0]),
         messages=remaining.rows,
         message=text.strings(remaining.at, np.maximum(remaining.end - remaining.at, 0)),
         rest_line=line[others],
@@ -194,100 +181,12 @@ def _any(texts: pc.Expression, pattern: str) -> bool:
     return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
 
 
-def _processes(
-    text: Text, start: Places, end: Places, bracketed: Flags
-) -> tuple[list[str | None], Places, Places, Flags]:
-    """Return the names of processes, which one stands between the parentheses of each line (-1
-    without), where the line goes on behind them, and whether it is a process."""
-    names: list[str | None] = []
-    numbers: dict[str, int] = {}
-
-    def number(name: str) -> int:
-        if PROCESS.fullmatch(name) is None:
-            return NO_PROCESS
-        known = name.partition(",")[0]
-        if known not in numbers:
-            numbers[known] = len(names)
-            names.append(known)
-        return numbers[known]
-
-    process = np.full(len(start), -1, np.int64)
-    base = start.copy()
-    index = np.flatnonzero(bracketed)
-    if len(index):
-        codes, first = text.kinds(start[index], PROCESS_WORDS, digits=True)
-        of_code = np.empty((2, len(first)), np.int64)
-        for code, line in enumerate(start[index[first]].tolist()):
-            window = text.slice(line, line + 8 * PROCESS_WORDS)
-            if match := BRACKETED.match(window):
-                of_code[:, code] = number(match[1].decode(errors="replace")), match.end()
-            else:
-                of_code[:, code] = LONG, 0
-        process[index], skip = of_code[0, codes], of_code[1, codes]
-        base[index] += skip
-        long_ = index[process[index] == LONG]
-        if len(long_):
-            found = text.find(start[long_], b")", PROCESS_BYTES)
-            whole = (found >= 0) & (found <= end[long_]) & (text.bytes[found + 1] == ord(" "))
-            process[long_[~whole]] = NO_PROCESS
-            long_, found = long_[whole], found[whole]
-            texts, codes = text.distinct(start[long_] + 1, found, PROCESS_BYTES)
-            of_text = np.array([number(name) for name in texts], np.int64)
-            process[long_] = of_text[codes]
-            base[long_] = found + 2
-    bad = process == NO_PROCESS
-    base[bad] = end[bad]
-    return names, np.maximum(process, -1), base, ~bad
-
-
-def _prefix_end(text: Text, base: Places) -> tuple[Places, Words, Words]:
-    """Return where the message begins (-1 where the line has no such prefix), and the words that
-    hold its date and its time of day."""
-    date = np.full(len(base), -1, np.int64)
-    word = text.word(base)
-    for level in LEVELS:
-        here = np.flatnonzero((word & MASKS[min(len(level), 8)]) == word_of(level[:8]))
-        date[here] = base[here] + len(level)
-    place = np.maximum(date, 0)
-    stamp = text.words(place, 2)
-    days = stamp[:, 0] ^ DATE
-    clock = (stamp[:, 0] >> np.uint64(48) | stamp[:, 1] << np.uint64(16)) ^ CLOCK
-    good = (date >= 0) & ((not_digits(days) | not_digits(clock)) == 0)
-    good &= ((days & DATE_MARKS) | (clock & CLOCK_MARKS)) == 0
-    good &= stamp[:, 1] >> np.uint64(48) & np.uint64(255) == ord(" ")
-    at = np.full(len(base), -1, np.int64)
-    index = np.flatnonzero(good)
-    if not len(index):
-        return at, days, clock
-    where = place[index] + 15
-    codes, first = text.kinds(where, WHERE_WORDS, digits=False)
-    size = np.full(len(first), -1, np.int64)
-    for code, place_ in enumerate(where[first].tolist()):
-        if match := WHERE.match(text.slice(place_, min(place_ + 8 * WHERE_WORDS, text.size))):
-            size[code] = match.end()
-    skip = size[codes]
-    at[index] = np.where(skip >= 0, where + skip, -1)
-    if (skip < 0).any():
-        long_ = np.flatnonzero(skip < 0)
-        at[index[long_]] = _behind_place(text, where[long_])
-    return at, days, clock
-
-
-def _behind_place(text: Text, where: Places) -> Places:
-    """Return where the message begins behind a long name of a file, -1 where none stands there."""
-    where = where + (text.bytes[where] == ord("["))
-    colon = text.find(where, b":] \n", WHERE_BYTES)
-    _, digits = text.number(colon + 1)
-    close = colon + 1 + digits
-    good = (colon > where) & (digits > 0) & (digits < 8)
-    good &= (text.bytes[colon] == ord(":")) & text.has(close, b"] ")
-    return np.where(good, close + 2, -1)
-
-
-def _instants(dates: Dates, days: Words, clock: Words) -> Places | None:
-    """Return the instants of lines in file order; None where one has an impossible time."""
-    if not len(days):
+def _instants(dates: Dates, text: Text, at: Places) -> Places | None:
+    """Return the instants of lines in file order from the places of their times; None where one is
+    impossible."""
+    if not len(at):
         return np.zeros(0, np.int64)
+    days, clock = text.word(at) ^ DATE, text.word(at + 6) ^ CLOCK
     turns = np.flatnonzero((days[1:] != days[:-1]) | (clock[1:] != clock[:-1])) + 1
     turns = np.concatenate([[0], turns])
     d = days[turns].view(np.uint8).reshape(-1, 8).astype(np.int64)
@@ -302,26 +201,8 @@ def _instants(dates: Dates, days: Words, clock: Words) -> Places | None:
     midnight = np.repeat(midnight, np.diff(starts, append=len(turns)))
     instant = midnight + (hour * 3600 + minute * 60 + second) * SECOND_NS
     instant[midnight == NO_TIME] = NO_TIME
-    instants_of_lines: Places = np.repeat(instant, np.diff(turns, append=len(days)))
+    instants_of_lines: Places = np.repeat(instant, np.diff(turns, append=len(at)))
     return instants_of_lines
-
-
-def _access_places(text: Text, base: Places, end: Places) -> Places:
-    """Return where the quoted request of each access line begins, -1 where none does."""
-    if not len(base):
-        return base
-    codes, first = text.kinds(base, ACCESS_WORDS, digits=False)
-    skip = np.full(len(first), -1, np.int64)
-    for code, line in enumerate(base[first].tolist()):
-        if match := ACCESS.match(text.slice(line, min(line + 8 * ACCESS_WORDS, text.size))):
-            skip[code] = match.end()
-    place = np.where(skip[codes] >= 0, base + skip[codes], -1)
-    long_ = np.flatnonzero(place < 0)
-    if len(long_):
-        quote = text.find(base[long_], b'"\n', TAIL_BYTES)
-        good = (quote > 0) & text.has(np.maximum(quote - 2, 0), b'- "')
-        place[long_] = np.where(good, quote, -1)
-    return np.where(end - place <= TAIL_BYTES, place, -1)
 
 
 def _access_tails(

@@ -22,8 +22,7 @@ HIGH: Final = np.uint64(0x8080808080808080)
 OVER_NINE: Final = np.uint64(0x7676767676767676)
 ZEROS: Final = np.uint64(0x3030303030303030)
 ONE: Final = np.uint64(1)
-SEVEN: Final = np.uint64(7)
-WHOLE_BYTE: Final = np.uint64(255)
+DIGIT_ZERO, TEN, ONE_BYTE = np.uint8(48), np.uint8(10), np.uint8(1)
 MASKS: Final = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 PAIRS: Final = (
     (1, np.uint64(0x00FF00FF00FF00FF)),
@@ -49,20 +48,11 @@ def not_digits(words: Words) -> Words:
     return (words | (words + OVER_NINE)) & HIGH
 
 
-def without_digits(words: Words) -> Words:
-    """Return the words with every digit as a zero byte."""
-    digits = not_digits(words ^ ZEROS)
-    digits ^= HIGH
-    digits >>= SEVEN
-    digits *= WHOLE_BYTE
-    return words & ~digits
-
-
-def codes_of(keys: Words) -> tuple[Places, Places]:
+def codes_of(keys: pa.Array) -> tuple[Places, Places]:
     """Return the number of each key among the distinct ones, and the first place of each."""
-    codes = pa.array(keys).dictionary_encode().indices.to_numpy()
-    first = np.empty(int(codes.max(initial=-1)) + 1, np.int64)
-    first[codes[::-1]] = np.arange(len(keys) - 1, -1, -1)
+    codes = keys.dictionary_encode().indices.to_numpy()
+    # Numbers are given in the order of first places.
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1))
     return codes, first
 
 
@@ -179,15 +169,24 @@ class Text:
             digits &= mask
         return digits.view(np.int64), count.view(np.int64)
 
-    def kinds(self, at: Places, count: int, *, digits: bool) -> tuple[Places, Places]:
-        """Group places by the next `count` words; without `digits`, any digit counts as the same.
+    def kinds(self, at: Places, size: int, exact: int) -> tuple[Places, Places]:
+        """Group places by the next `size` bytes; from byte `exact` on, any digit counts as the
+        same. Return the number of each place's group, and the first member of each group."""
+        window = self._wide(size)[at].view(np.uint8)
+        # 0 where a digit is, 255 elsewhere
+        kept = ((window - DIGIT_ZERO) < TEN).view(np.uint8)
+        kept -= ONE_BYTE
+        if exact:
+            kept.reshape(-1, size)[:, :exact] = 255
+        window &= kept
+        buffers: list[Any] = [None, pa.py_buffer(window)]
+        keys = pa.FixedSizeBinaryArray.from_buffers(pa.binary(size), len(at), buffers)
+        return codes_of(keys)
 
-        Return the number of each place's group, and the first member of each group.
-        """
-        words = self.words(at, count)
-        if not digits:
-            words = without_digits(words)
-        return codes_of(_mixed(words, np.zeros(len(at), np.uint64)))
+    def line(self, at: int) -> bytes:
+        """Return the bytes from `at` to the end of the line, without its newline."""
+        end = self._raw.find(b"\n", at, self.size)
+        return self._raw[at : end if end >= 0 else self.size]
 
     def distinct(self, at: Places, end: Places, width: int) -> tuple[list[str], Places]:
         """Return the distinct texts from `at` to `end`, and the number of each place's text.
@@ -196,12 +195,15 @@ class Text:
         its length.
         """
         length = np.clip(end - at, 0, None)
-        count = -(-min(int(length.max(initial=0)), width) // 8)
-        words = self.words(np.minimum(at, self.size), count) if count else np.zeros((len(at), 0))
-        for index in range(count):
-            words[:, index] &= MASKS[np.clip(length - 8 * index, 0, 8)]
         key = length.astype(np.uint64) * MIX[-1]
-        codes, first = codes_of(_mixed(words, key))
+        at = np.minimum(at, self.size)
+        longest, shortest = int(length.max(initial=0)), int(length.min(initial=width))
+        for index in range(-(-min(longest, width) // 8)):
+            word = self._words[at + 8 * index]
+            if 8 * index + 8 > shortest:
+                word &= MASKS[np.clip(length - 8 * index, 0, 8)]
+            _mix(word, index, key)
+        codes, first = codes_of(pa.array(key))
         texts = [
             self.slice(int(at[i]), int(at[i]) + min(int(length[i]), width)).decode(errors="replace")
             for i in first
@@ -234,12 +236,10 @@ class Text:
         return pa.StringArray.from_buffers(len(at), small, pa.py_buffer(data), valid)
 
 
-def _mixed(words: Words, key: Words) -> Words:
-    """Return one number for each row of `words` and its number in `key`."""
-    for index in range(words.shape[1]):
-        part = words[:, index] + ONE
-        part *= MIX[index % 15]
-        part ^= part >> HALF
-        part *= MIX[15 + index % 16]
-        key ^= part
-    return key
+def _mix(word: Words, index: int, key: Words) -> None:
+    """Stir the word at one place of each row into its key; the words are used up."""
+    word += ONE
+    word *= MIX[index % 15]
+    word ^= word >> HALF
+    word *= MIX[15 + index % 16]
+    key ^= word

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from trueput.sources.vllm_log.block import NO_TIME, instants, named
 from trueput.sources.vllm_log.lines import split_off
@@ -36,13 +35,10 @@ STATS: Final = (
 OWNER: Final = re.compile(r"(?:Engine ([0-9]{3,6})|[0-9]+ Engines Aggregated): ")
 FLOPS: Final = re.compile(r"MFU: (\S+) TF/s/device (\S+) GB/s/device")
 LISTED: Final = "Per-position acceptance rate"
-PRINTED: Final = r"(: |, |=)[0-9]{1,15}(?:\.[0-9]{1,15})?"
+PRINTED: Final = re.compile(r"(: |, |=)([0-9]{1,15}(?:\.[0-9]{1,15})?)")
 """What may be a value, with what stands before it."""
-PLACE: Final = "\0"
-"""Stands for a number in a wording."""
-SHOWN: Final = "\\1" + PLACE
-NUMBER: Final = re.compile(r"(?:: |, |=)([0-9]{1,15}(?:\.[0-9]{1,15})?)")
-FOLLOWED: Final = re.compile(PLACE + r"(?=[ %,]|\.?\Z)")
+FOLLOWED: Final = re.compile(r"(?=[ %,])|\.?\Z")
+"""What may stand behind a value."""
 TRIAL: Final = 900_000_000_000
 """The first of the numbers that a wording is tried with."""
 MESSAGE: Final = pl.col("message")
@@ -148,7 +144,7 @@ class Samples:
     problems: Problems
     _seen: OrderedDict[tuple[int, str], None] = field(default_factory=OrderedDict)
     _metrics: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    _wordings: dict[str, Wording | None] = field(default_factory=dict)
+    _wordings: dict[tuple[str, ...], Wording | None] = field(default_factory=dict)
 
     def take(self, messages: pl.DataFrame) -> tuple[SampleRows, pl.DataFrame]:
         """Return the rows of `engine_samples` (without incarnation) and the remaining messages."""
@@ -187,15 +183,16 @@ class Samples:
     def _worded(self, messages: list[str]) -> tuple[list[Wording | None], Floats]:
         """Return the wording of each line, None where it is not each number one value, and the
         numbers of all the others."""
-        replaced = pc.replace_substring_regex(pa.array(messages, pa.string()), PRINTED, SHOWN)
-        texts = replaced.to_pylist()
-        wordings = [self._wording(text) for text in texts]
-        # A line that holds the mark itself has other counts than its wording.
-        for at, message in enumerate(messages):
-            if PLACE in message:
-                wordings[at] = None
-        kept = [m for m, wording in zip(messages, wordings, strict=True) if wording is not None]
-        numbers = NUMBER.findall("\n".join(kept))
+        wordings: list[Wording | None] = []
+        numbers: list[str] = []
+        for message in messages:
+            parts = PRINTED.split(message)
+            printed = parts[2::3]
+            del parts[2::3]
+            wording = self._wording(tuple(parts))
+            if wording is not None:
+                numbers += printed
+            wordings.append(wording)
         return wordings, np.array([float(number) for number in numbers], np.float64)
 
     def _new_lines(self, times: list[int], messages: list[str]) -> list[int] | None:
@@ -220,24 +217,27 @@ class Samples:
             self._seen.popitem(last=False)
         return True
 
-    def _wording(self, text: str) -> Wording | None:
-        if text not in self._wordings:
+    def _wording(self, parts: tuple[str, ...]) -> Wording | None:
+        if parts not in self._wordings:
             if len(self._wordings) > REMEMBERED:
                 self._wordings.clear()
-            self._wordings[text] = self._tried(text)
-        return self._wordings[text]
+            self._wordings[parts] = self._tried(parts)
+        return self._wordings[parts]
 
-    def _tried(self, text: str) -> Wording | None:
-        """Return what the numbers of a wording are, None where it is not each one value."""
-        words = text.split(PLACE)
-        count = len(words) - 1
-        if len(FOLLOWED.findall(text)) != count:
+    def _tried(self, parts: tuple[str, ...]) -> Wording | None:
+        """Return what the numbers of a wording are, None where it is not each one value.
+
+        `parts` are by turns what stands before a number and the mark in front of it.
+        """
+        before = [text + mark for text, mark in zip(parts[:-1:2], parts[1::2], strict=True)]
+        behind = [*before[1:], parts[-1]][: len(before)]
+        if not all(FOLLOWED.match(text) for text in behind):
             return None
-        numbers = [TRIAL + at for at in range(count)]
-        pairs = zip(numbers, words[1:], strict=True)
-        engine, body = _owner(words[0] + "".join(f"{number}{word}" for number, word in pairs))
+        numbers = [TRIAL + at for at in range(len(before))]
+        tried = "".join(f"{text}{number}" for text, number in zip(before, numbers, strict=True))
+        engine, body = _owner(tried + parts[-1])
         metrics, values = self._line(None, body)
-        if not values or len(values) != count:
+        if not values or len(values) != len(before):
             return None
         divisors = []
         for number, value in zip(numbers, values, strict=True):
