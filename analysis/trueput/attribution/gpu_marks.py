@@ -131,7 +131,7 @@ def read_marks(paths: Sequence[Path]) -> Marks | None:
     """Return the step annotations of a run; None where no annotation names a step."""
     places = Places()
     columns = (*_KEYS, "start_at_ns", "end_at_ns", *COMPOSITION)
-    pieces: list[list[Ints]] = []
+    pieces: list[list[Ints]] = [[] for _ in columns[len(_KEYS) - 1 :]]
     for rows in row_groups(paths, (*columns, "dialect")):
         known = pc.or_(
             pc.is_valid(rows.column("context_tokens")),
@@ -139,13 +139,26 @@ def read_marks(paths: Sequence[Path]) -> Marks | None:
         )
         steps = rows.filter(pc.and_(known, pc.is_valid(rows.column("dialect"))))
         if steps.num_rows:
-            place = places.codes([words(steps.column(k)) for k in _KEYS])
-            pieces.append([place, *(numbers(steps.column(c)) for c in columns[len(_KEYS) :])])
-    if not pieces:
+            pieces[0].append(places.codes([words(steps.column(k)) for k in _KEYS]))
+            for into, name in zip(pieces[1:], columns[len(_KEYS) :], strict=True):
+                into.append(numbers(steps.column(name)))
+    if not pieces[0]:
         return None
     names = tuple(places.known)
-    joined = [np.concatenate(column) for column in zip(*pieces, strict=True)]
-    return _by_start(_innermost(Marks(names, *joined)))
+    place, start, end = (_joined(column) for column in pieces[:3])
+    order = _innermost_by_start(names, place, start, end)
+    # one column after the other: a long profile has hundreds of thousands of steps
+    chosen = [place[order], start[order], end[order]]
+    del place, start, end
+    chosen += [_joined(column)[order] for column in pieces[3:]]
+    return Marks(names, *chosen)
+
+
+def _joined(pieces: list[Ints]) -> Ints:
+    """Return the pieces as one array, and let go of them."""
+    whole = np.concatenate(pieces)
+    pieces.clear()
+    return whole
 
 
 def _ranks(places: Sequence[Place], width: int) -> Ints:
@@ -155,19 +168,15 @@ def _ranks(places: Sequence[Place], width: int) -> Ints:
     return np.array([order[key] for key in keys], np.int64)
 
 
-def _innermost(marks: Marks) -> Marks:
-    """Leave out each annotation that holds the next one of its thread."""
-    rank = _ranks(marks.places, 3)[marks.place]
-    marks = marks.of(np.lexsort((-marks.end_ns, marks.start_ns, rank)))
-    holds = np.zeros(len(marks), np.bool_)
-    holds[:-1] = (
-        (marks.place[1:] == marks.place[:-1])
-        & (marks.start_ns[1:] >= marks.start_ns[:-1])
-        & (marks.end_ns[1:] <= marks.end_ns[:-1])
-    )
-    return marks.of(~holds) if holds.any() else marks
+def _innermost_by_start(places: Sequence[Place], place: Ints, start: Ints, end: Ints) -> Ints:
+    """Positions of the annotations by file, process and start.
 
-
-def _by_start(marks: Marks) -> Marks:
-    rank = _ranks(marks.places, 2)[marks.place]
-    return marks.of(np.lexsort((marks.start_ns, rank)))
+    Without each annotation that holds the next one of its thread.
+    """
+    order = np.lexsort((-end, start, _ranks(places, 3)[place]))
+    thread, begins, ends = place[order], start[order], end[order]
+    holds = np.zeros(order.size, np.bool_)
+    holds[:-1] = (thread[1:] == thread[:-1]) & (begins[1:] >= begins[:-1]) & (ends[1:] <= ends[:-1])
+    inner: Ints = order[~holds]
+    by_start: Ints = inner[np.lexsort((start[inner], _ranks(places, 2)[place[inner]]))]
+    return by_start

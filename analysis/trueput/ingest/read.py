@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,9 +22,13 @@ ROW_GROUP_ROWS = 65_536
 _REPEATED_IDS = ("run_id", "source_id", "device_key")
 
 
-def parquet_writer(table: str, path: Path) -> pq.ParquetWriter:
+def parquet_writer(table: str, path: Path, written: pa.Schema | None = None) -> pq.ParquetWriter:
     """Return a writer of one part. Words are stored as dictionaries; ids and numbers, which
-    hardly repeat, are not: building dictionaries for them costs time, memory and space."""
+    hardly repeat, are not: building dictionaries for them costs time, memory and space.
+
+    `written`: the schema of the rows where some texts come as dictionaries. The file says the
+    table's own schema all the same.
+    """
     schema = arrow_schema(table)
     words: Any = [
         f.name
@@ -34,15 +39,20 @@ def parquet_writer(table: str, path: Path) -> pq.ParquetWriter:
     numbers = [f.name for f in schema if f.type == pa.int64()]
     # a filter such as vantage = 'engine' then passes over row groups without such rows
     enums = [f.name for f in schema if (f.metadata or {}).get(b"type") == b"enum"]
-    return pq.ParquetWriter(
+    writer = pq.ParquetWriter(
         path,
-        schema,
+        written or schema,
         compression="zstd",
         compression_level=1,
         use_dictionary=words,
         column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
         write_statistics=[*numbers, *enums],
+        store_schema=False,
     )
+    stored = base64.b64encode(schema.serialize().to_pybytes())
+    said: Any = {**(schema.metadata or {}), b"ARROW:schema": stored}
+    writer.add_key_value_metadata(said)
+    return writer
 
 
 @dataclass(frozen=True)
@@ -80,12 +90,20 @@ class PartWriter:
         self._table = table
         self._path = path
         self._writer: pq.ParquetWriter | None = None
+        self._schema: pa.Schema | None = None
         self._held: list[pa.Table] = []
         self._held_rows = 0
         self.rows = 0
 
     def add(self, rows: pa.Table) -> None:
-        """Take rows that already have the table's schema."""
+        """Take rows that already have the table's schema; texts may be dictionaries.
+
+        The first rows decide which: the columns of later ones are made alike.
+        """
+        if self._schema is None:
+            self._schema = rows.schema
+        elif rows.schema != self._schema:
+            rows = rows.cast(self._schema)
         self._held.append(rows)
         self._held_rows += rows.num_rows
         self.rows += rows.num_rows
@@ -95,9 +113,12 @@ class PartWriter:
     def _flush(self) -> None:
         if self._writer is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = parquet_writer(self._table, self._path)
+            self._writer = parquet_writer(self._table, self._path, self._schema)
         if self._held:
-            self._writer.write_table(pa.concat_tables(self._held), row_group_size=ROW_GROUP_ROWS)
+            rows = pa.concat_tables(self._held)
+            if len(self._held) > 1:  # a row group has one dictionary for each column
+                rows = rows.unify_dictionaries()
+            self._writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
         self._held, self._held_rows = [], 0
 
     def close(self) -> bool:
@@ -143,7 +164,8 @@ def _write(
     moved_ns: int,
 ) -> None:
     names = set(arrow_schema(item.table).names)
-    rows = conform(item.table, item.rows, {k: v for k, v in constants.items() if k in names})
+    own = {k: v for k, v in constants.items() if k in names}
+    rows = conform(item.table, item.rows, own, coded=True)
     rows = _moved(rows, item.table, moved_ns)
     if item.table not in writers:
         writers[item.table] = PartWriter(item.table, task.targets[item.table])
