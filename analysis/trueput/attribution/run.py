@@ -57,7 +57,8 @@ class RunOutput:
     """What attribution gives back: derived rows by table, clock fits and sessions by file."""
 
     rows: dict[str, Any] = field(default_factory=dict)
-    """Table -> rows: dicts, a DataFrame, an iterator of DataFrames, or a function called last."""
+    """Table -> rows: dicts, a DataFrame, an iterator of frames or tables, or a function called
+    last."""
     clock_fits: dict[str, ClockFit] = field(default_factory=dict)
     sessions: Sessions = field(default_factory=Sessions)
     problems: list[Problem] = field(default_factory=list)
@@ -101,20 +102,17 @@ def _gpu_steps(run: RunInput, out: RunOutput) -> None:
     if not run.parts.get("gpu_ranges"):
         return
     spec = run.config.get("config.num_speculative_tokens")
+    offsets = {s: f.offset_ns or 0 for s, f in out.clock_fits.items()}
+    spec = spec if isinstance(spec, int) else 0
     try:
-        rows = gpu_steps(
-            run.run_id, run.parts, _iterations(run, out), spec if isinstance(spec, int) else 0
-        )
+        iterations = _iterations(run, out).to_arrow(compat_level=pl.CompatLevel.oldest())
+        rows = gpu_steps(run.run_id, run.parts, iterations, spec, offsets)
     except Exception as error:  # noqa: BLE001  the run must not be lost with its attribution
         text = f"{type(error).__name__} while dividing the GPU time of steps; it stays whole"
         out.problems.append(Problem("ATTR005", Severity.ERROR, text))
         return
-    if rows.height:
-        offsets = {s: f.offset_ns or 0 for s, f in out.clock_fits.items()}
-        offset = pl.col("source_id").replace_strict(offsets, default=0, return_dtype=pl.Int64)
-        out.rows["gpu_steps"] = rows.with_columns(
-            pl.col("start_at_ns", "end_at_ns") + offset,
-        )
+    if rows is not None:
+        out.rows["gpu_steps"] = rows
 
 
 def _iterations(run: RunInput, out: RunOutput) -> pl.DataFrame:
