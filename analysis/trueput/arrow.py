@@ -89,7 +89,7 @@ def conform(
     arrays: list[Any] = []
     for item in schema:
         if item.name in constants:
-            arrays.append(_constant(constants[item.name], rows.num_rows, item.type))
+            arrays.append(constant(constants[item.name], rows.num_rows, item.type))
         elif item.name in rows.column_names:
             arrays.append(_cast(table, rows.column(item.name), item))
         else:
@@ -116,7 +116,8 @@ def _from_dicts(table: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema
     return pa.table(columns)
 
 
-def _constant(value: Any, count: int, kind: pa.DataType) -> Any:
+def constant(value: Any, count: int, kind: pa.DataType) -> Any:
+    """Return a column of `count` times the same value."""
     if kind != CODED:
         return pa.repeat(pa.scalar(value, kind), count)
     indices = pa.repeat(pa.scalar(0, pa.int32()), count)

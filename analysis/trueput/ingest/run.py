@@ -13,7 +13,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
-import polars as pl
 import pyarrow as pa
 from filelock import FileLock
 
@@ -36,7 +35,6 @@ from trueput.ingest.folders import (
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import Manifest, Store, encode
-from trueput.ingest.tie import tie_records
 from trueput.source_api import Clock, Fact, Problem, ReadOptions, Severity
 from trueput.sources import all_sources
 
@@ -296,8 +294,11 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
 
 def _tie_records(work: _Work, output: RunOutput) -> None:
     """Write into every request record what attribution tied it to."""
-    links = output.rows["request_links"]
-    assert isinstance(links, pl.DataFrame)
+    links = output.rows.get("request_links")
+    if links is None:
+        return
+    from trueput.ingest.tie import tie_records
+
     by_source = links.partition_by("source_id", as_dict=True)
     for result in work.results:
         if path := result.parts.get("requests"):
@@ -342,10 +343,10 @@ def _write_derived(table: str, rows: Any, run_id: str, path: Path) -> int:
     if isinstance(rows, list):
         pieces: Iterable[Any] = [[{"run_id": run_id, **r} for r in rows]]
     else:
-        pieces = [rows] if isinstance(rows, pl.DataFrame) else rows
+        pieces = [rows] if hasattr(rows, "to_arrow") else rows
     writer = reading.PartWriter(table, path)
     for piece in pieces:
-        built = piece.to_arrow() if isinstance(piece, pl.DataFrame) else piece
+        built = piece.to_arrow() if hasattr(piece, "to_arrow") else piece
         if len(built):
             writer.add(conform(table, built, {}, coded=True))
     writer.close()

@@ -248,4 +248,3 @@ class Facts:
         if chunked := CHUNKED.match(message):
             self._tell("config.enable_chunked_prefill", True, line)
             self._tell("config.max_num_batched_tokens", int(chunked[1]), line)
-

@@ -1,7 +1,7 @@
 """How lines begin: process, level, time, place, or an access line.
 
-Lines of one kind begin alike up to their digits. They are grouped by their first bytes, and one line
-of each group is matched with the expression; where the first bytes do not decide, each line is.
+Lines of one kind begin alike up to their digits. They are grouped by their first bytes, and one
+line of each group is matched with the expression; where the first bytes do not decide, each is.
 """
 
 from __future__ import annotations
@@ -104,4 +104,3 @@ def _head(processes: _Processes, data: bytes, *, in_window: bool) -> tuple[int, 
     if match[3] is not None:
         return ACCESS, 0, match.end(), process
     return PREFIXED, match.end(2), match.end(), process
-

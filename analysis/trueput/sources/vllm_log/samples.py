@@ -204,9 +204,7 @@ class Samples:
             while len(self._seen) > REMEMBERED:
                 self._seen.popitem(last=False)
             return None
-        return [
-            at for at, key in enumerate(keys) if key[0] == NO_TIME or self._is_new(*key)
-        ]
+        return [at for at, key in enumerate(keys) if key[0] == NO_TIME or self._is_new(*key)]
 
     def _is_new(self, at_ns: int, message: str) -> bool:
         key = (at_ns, message)
