@@ -60,7 +60,8 @@ def coded_schema(table: str) -> pa.Schema:
     """Return the Arrow schema of a table with its word columns as dictionaries."""
     words = word_columns(table)
     fields = [f.with_type(CODED) if f.name in words else f for f in arrow_schema(table)]
-    return pa.schema(fields, metadata=arrow_schema(table).metadata)
+    metadata: Any = arrow_schema(table).metadata
+    return pa.schema(fields, metadata=metadata)
 
 
 class InvalidRowsError(Exception):
@@ -119,7 +120,8 @@ def _from_dicts(table: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema
 def constant(value: Any, count: int, kind: pa.DataType) -> Any:
     """Return a column of `count` times the same value."""
     if kind != CODED:
-        return pa.repeat(pa.scalar(value, kind), count)
+        one: Any = pa.scalar(value, kind)
+        return pa.repeat(one, count)
     indices = pa.repeat(pa.scalar(0, pa.int32()), count)
     return pa.DictionaryArray.from_arrays(indices, pa.array([value], pa.string()))
 

@@ -33,7 +33,8 @@ def growth(parts: Mapping[str, Sequence[Path]]) -> dict[str, int]:
         with pq.ParquetFile(path, read_dictionary=_WORDS) as source:
             columns = [*_SERIES, "kind", "at_ns", "value"]
             for batch in source.iter_batches(_BATCH_ROWS, columns=columns):
-                if not WANTED.isdisjoint(batch.column("metric").dictionary.to_pylist()):
+                metric: Any = batch.column("metric")
+                if not WANTED.isdisjoint(metric.dictionary.to_pylist()):
                     _note_ends(batch.to_pydict(), ends)
     grown: dict[str, float] = {}
     for (_, _, incarnation, metric, labels), (first, last) in ends.items():

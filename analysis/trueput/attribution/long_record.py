@@ -52,13 +52,18 @@ def _pieces(record: EngineRecord) -> Iterator[tuple[str, Steps]]:
 
 def _lives(batch: pa.RecordBatch) -> Iterator[tuple[str, Steps]]:
     """Yield the iterations of each engine life among these rows, in the order of the first."""
-    codes = [batch.column(name).indices.to_numpy() for name in LIFE[:2]]
-    names = [batch.column(name).dictionary for name in LIFE[:2]]
+    words: list[Any] = [batch.column(name) for name in LIFE[:2]]
+    codes = [word.indices.to_numpy() for word in words]
+    names = [word.dictionary for word in words]
     lives = np.stack([*codes, _ints(batch, "incarnation")], axis=1)
     numbers = {name: _ints(batch, name) for name in NUMBERS}
     zeros = np.zeros(batch.num_rows, np.int64)
     kv = batch.column("kv_used_ratio").to_numpy(zero_copy_only=False).astype(np.float64)
-    known = numbers | {"logged_at_ns": zeros, "context_requests": zeros, "kv_used_ratio": kv}
+    known: dict[str, Any] = numbers | {
+        "logged_at_ns": zeros,
+        "context_requests": zeros,
+        "kv_used_ratio": kv,
+    }
     _, first, which = np.unique(lives, axis=0, return_index=True, return_inverse=True)
     for at in first[np.argsort(first)]:
         source, engine, life = lives[at].tolist()

@@ -43,7 +43,8 @@ def parquet_writer(table: str, path: Path, *, coded: bool = False) -> pq.Parquet
     )
     if coded:
         plain = base64.b64encode(schema.serialize().to_pybytes()).decode()
-        writer.add_key_value_metadata({**(schema.metadata or {}), "ARROW:schema": plain})
+        metadata: Any = {**(schema.metadata or {}), "ARROW:schema": plain}
+        writer.add_key_value_metadata(metadata)
     return writer
 
 

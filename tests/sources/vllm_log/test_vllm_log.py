@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from trueput.arrow import conform
 from trueput.source_api import BATCH_ROWS, HEAD_BYTES, Batch, Clock, Fact, Problem, ReadOptions
 from trueput.sources import vllm_log
-from trueput.sources.vllm_log import SOURCE, lines
+from trueput.sources.vllm_log import SOURCE, reader
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("cases/*/in.log"))
 TABLES = ("engine_steps", "engine_samples", "request_events")
@@ -87,7 +87,7 @@ def test_case(folder: Path) -> None:
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: folder.name)
 def test_the_fast_way_finds_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fast = Read(folder / "in.log").all()
-    monkeypatch.setattr(lines, "scan", lambda *_: None)
+    monkeypatch.setattr(reader, "scan", lambda *_: None)
     assert Read(folder / "in.log").all() == fast
 
 
@@ -189,7 +189,7 @@ def test_any_bytes_are_read_alike(data: bytes, size: int, tmp_path: Path) -> Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vllm_log, "BLOCK_BYTES", size)
         assert Read(path).all() == whole
-        patch.setattr(lines, "scan", lambda *_: None)
+        patch.setattr(reader, "scan", lambda *_: None)
         assert Read(path).all() == whole
 
 

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -45,20 +44,19 @@ from trueput.source_api import (
     Sniff,
     Source,
 )
-from trueput.sources.vllm_log import requests
 from trueput.sources.vllm_log.block import NO_TIME, Block
 from trueput.sources.vllm_log.dates import Dates
-from trueput.sources.vllm_log.facts import INTERESTING, LATER, REST, Facts
-from trueput.sources.vllm_log.last_line import is_broken_json, is_whole
-from trueput.sources.vllm_log.lines import PREFIX, LineReader, Lines, batches_of
+from trueput.sources.vllm_log.facts import INTERESTING, REST, Facts
+from trueput.sources.vllm_log.lives import Lives, Numbered
 from trueput.sources.vllm_log.places import Flags
+from trueput.sources.vllm_log.prefix import PREFIX
 from trueput.sources.vllm_log.problems import CODES, Problems
+from trueput.sources.vllm_log.reader import LineReader
+from trueput.sources.vllm_log.requests import Requests
 from trueput.sources.vllm_log.samples import STATS, Samples
-from trueput.sources.vllm_log.steps import Lives, Numbered, take_steps
-from trueput.sources.vllm_log.text import is_crlf
+from trueput.sources.vllm_log.text import clean, is_broken_json, is_crlf
 
 BLOCK_BYTES: Final = 4 << 20
-MESSAGE: Final = pl.col("message")
 STRONG: Final = re.compile(
     rb"vLLM|Iteration\(\d+\): |Avg prompt throughput: |\[async_llm(?:_engine)?\.py:|"
     rb"\[(?:v1/)?(?:engine/)?(?:core|llm_engine|loggers|metrics)\.py:|Received request "
@@ -105,19 +103,19 @@ class _Piece:
 
 
 @dataclass
-class _Reading:
+class Reading:
     """Everything that one reading of a file remembers between blocks."""
 
     reader: LineReader
     problems: Problems
     lives: Lives
     facts: Facts
-    requests: requests.Requests
+    requests: Requests
     samples: Samples
     line: int = 1
 
     @classmethod
-    def of(cls, path: Path, options: ReadOptions) -> _Reading:
+    def of(cls, path: Path, options: ReadOptions) -> Reading:
         problems = Problems()
         reader = LineReader(Dates.of(path, options), is_crlf(read_head(path, HEAD_BYTES)), problems)
         lives = Lives(problems)
@@ -126,7 +124,7 @@ class _Reading:
             problems,
             lives,
             Facts(problems, lives),
-            requests.Requests(problems),
+            Requests(problems),
             Samples(problems),
         )
 
@@ -137,19 +135,26 @@ class _Reading:
         if piece.is_tail and is_broken_json(piece.data):
             self.problems.add("VLOG003", first_line)
             return []
-        careful = piece.continues or piece.is_tail
-        lines = self.reader.read(piece.data, first_line, continues=piece.continues, careful=careful)
-        self.line += lines.count
-        if isinstance(lines, Block):
-            quick = self._quickly(lines, carried)
-            if quick is not None:
-                return quick
-            lines = Lines.of_block(lines)
         if piece.goes_on and not piece.continues:
             self.problems.add("VLOG013", first_line)
-        if piece.is_tail and not is_whole(lines, first_line, self.problems):
+        data = clean(piece.data, first_line, self.reader.crlf, self.problems)
+        block = None
+        if not (piece.continues or piece.is_tail):
+            block = self.reader.quickly(data, first_line)
+        if block is not None:
+            self.line += block.count
+            quick = self._quickly(block, carried)
+            if quick is not None:
+                return quick
+        from trueput.sources.vllm_log import careful
+
+        if block is not None:
+            return careful.items(self, careful.Lines.of_block(block), carried)
+        lines = careful.read(self.reader, data, first_line, continues=piece.continues)
+        self.line += lines.count
+        if piece.is_tail and not careful.is_whole(lines, first_line, self.problems):
             return []
-        return self._items(lines, carried)
+        return careful.items(self, lines, carried)
 
     def _quickly(self, block: Block, carried: int | None) -> list[Item] | None:
         """Return what a block holds where only its statistics and start-up lines are left."""
@@ -177,39 +182,15 @@ class _Reading:
         samples = self.samples.read(
             rows.line[is_sample],
             rows.at_ns[is_sample],
-            block.message.filter(pa.array(is_sample)).to_pylist(),
+            [block.message[at].as_py() or "" for at in np.flatnonzero(is_sample).tolist()],
         )
         items: list[Item] = [*self.facts.read(found, bare, lambda n: block.time_before(n, carried))]
         steps = block.steps
         numbered = Numbered(steps.line, steps.engine, steps.engines, steps.numbers["step_ix"])
         step_lives, sample_lives = self.lives.number(numbered, samples.numbered())
-        items += _slices("engine_steps", {**steps.columns(), "incarnation": step_lives})
-        items += _slices("engine_samples", {**samples.columns(), "incarnation": sample_lives})
-        items += _slices("request_events", events)
-        return items
-
-    def _items(self, lines: Lines, carried: int | None) -> list[Item]:
-        block, messages = lines.block, lines.messages
-        found, messages = take_steps(messages, self.problems)
-        steps = [found] if block is None else [found, block.steps.frame()]
-        events, messages = self.requests.take(messages, block and block.events)
-        samples, messages = self.samples.take(messages)
-        if block is None:
-            json_access, messages = requests.take_json_access(messages)
-            events += [requests.responses(lines.access), requests.responses(json_access)]
-        step_rows = _together(steps)
-        event_rows = _together(events)
-        told = list(messages.filter(MESSAGE.str.contains(INTERESTING)).iter_rows())
-        if lines.later.height:
-            told += lines.later.filter(MESSAGE.str.contains(LATER)).iter_rows()
-        bare = lines.rest.filter(pl.col("text").str.contains(REST)).rows()
-        items: list[Item] = [*self.facts.read(told, bare, lambda n: lines.time_before(n, carried))]
-        step_lives, sample_lives = self.lives.number(
-            Numbered.of_frame(step_rows), samples.numbered()
-        )
-        items += _batches("engine_steps", step_rows.with_columns(incarnation=step_lives))
-        items += _slices("engine_samples", {**samples.columns(), "incarnation": sample_lives})
-        items += _batches("request_events", event_rows)
+        items += slices("engine_steps", {**steps.columns(), "incarnation": step_lives})
+        items += slices("engine_samples", {**samples.columns(), "incarnation": sample_lives})
+        items += slices("request_events", events)
         return items
 
     def finish(self) -> Iterator[Item]:
@@ -236,32 +217,20 @@ def _clock(kind: ClockKind | None) -> Clock:
     return Clock(ClockKind.NONE)
 
 
-def _together(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """Return the rows of all frames in the order of their lines."""
-    filled = [frame for frame in frames if frame.height]
-    if not filled:
-        return frames[0] if frames else pl.DataFrame()
-    return pl.concat(filled, how="diagonal").sort("line", maintain_order=True)
-
-
-def _matches(texts: pa.Array, pattern: str) -> Flags:
+def _matches(texts: Any, pattern: str) -> Flags:
     found = pc.match_substring_regex(texts, pattern)
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _any(flags: pa.Array) -> bool:
+def _any(flags: Any) -> bool:
     return bool(pc.any(flags).as_py())
 
 
-def _slices(table: str, columns: dict[str, Any]) -> Iterator[Batch]:
+def slices(table: str, columns: dict[str, Any]) -> Iterator[Batch]:
+    """Yield columns as batches of at most BATCH_ROWS rows."""
     rows = pa.table(columns)
     for start in range(0, rows.num_rows, BATCH_ROWS):
         yield Batch(table, rows.slice(start, BATCH_ROWS))
-
-
-def _batches(table: str, frame: pl.DataFrame) -> Iterator[Batch]:
-    for rows in batches_of(frame, BATCH_ROWS):
-        yield Batch(table, rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
 def _pieces(path: Path, block_bytes: int, problems: Problems) -> Iterator[_Piece]:
@@ -291,7 +260,7 @@ def _pieces(path: Path, block_bytes: int, problems: Problems) -> Iterator[_Piece
 
 def read(path: Path, options: ReadOptions) -> Iterator[Item]:
     """Yield the rows, facts, clock and problems of one log, block by block."""
-    reading = _Reading.of(path, options)
+    reading = Reading.of(path, options)
     yield Fact("engine", "vllm")
     for piece in _pieces(path, BLOCK_BYTES, reading.problems):
         items = reading.piece(piece)

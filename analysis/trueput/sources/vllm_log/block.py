@@ -23,16 +23,16 @@ RECEIVED, ADDED, FINISHED, ABORTED, RESPONDED = range(5)
 NOUNS: Final = ("request", "request(s)")
 
 
-def instants(at_ns: Places) -> pa.Array:
+def instants(at_ns: Places) -> Any:
     """Return instants as a column; NO_TIME becomes NULL."""
     missing = at_ns == NO_TIME
     return pa.array(at_ns, mask=missing if missing.any() else None)
 
 
-def named(codes: Places, names: list[Any], kind: pa.DataType | None = None) -> pa.Array:
+def named(codes: Places, names: list[Any], kind: pa.DataType | None = None) -> Any:
     """Return the name of each code; a code below 0 gives NULL."""
     missing = codes < 0
-    indices = pa.array(codes.astype(np.int32), mask=missing if missing.any() else None)
+    indices: Any = pa.array(codes.astype(np.int32), mask=missing if missing.any() else None)
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, kind or pa.string()))
 
 
@@ -65,13 +65,14 @@ class Steps:
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of `engine_steps` without incarnation."""
+        tail: Any = pa.array(self.tail)
         kv, dummy = [t[0] for t in self.tails], np.array([t[1] for t in self.tails], np.bool_)
         return {
             "line": pa.array(self.line),
             "engine": named(self.engine, self.engines),
             "logged_at_ns": instants(self.at_ns),
             **{name: pa.array(values) for name, values in self.numbers.items()},
-            "kv_used_ratio": pa.array(kv, pa.float64()).take(pa.array(self.tail)),
+            "kv_used_ratio": pa.array(kv, pa.float64()).take(tail),
             "dummy": pa.array(dummy[self.tail]),
             "covers_steps": pa.array(np.ones(len(self.line), np.int64)),
         }
@@ -102,7 +103,7 @@ class Events:
 
     def ids(self, which: Flags) -> list[str]:
         """Return the ids of some lines."""
-        found: list[str] = self.text.strings(self.id_at[which], self.id_length[which]).to_pylist()
+        found: list[Any] = self.text.strings(self.id_at[which], self.id_length[which]).to_pylist()
         return found
 
     def columns(self) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trueput.source_api import Fact
+from trueput.sources.vllm_log.lives import Lives
 from trueput.sources.vllm_log.problems import Problems
-from trueput.sources.vllm_log.steps import Lives
 
 Value = str | int | float | bool | None
 Row = tuple[int, int | None, str | None, str]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow.compute as pc
@@ -177,8 +177,9 @@ def scan(data: bytes, first_line: int, dates: Dates, last_at: int | None) -> Blo
     )
 
 
-def _any(texts: pc.Expression, pattern: str) -> bool:
-    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
+def _any(texts: Any, pattern: str) -> bool:
+    found: Any = pc.match_substring_regex(texts, pattern)
+    return bool(pc.any(found).as_py())
 
 
 def _instants(dates: Dates, text: Text, at: Places) -> Places | None:
@@ -354,15 +355,16 @@ def _holds(text: Text, at: Places, length: Places, stops: bytes) -> Flags:
         # Texts of one length side by side are looked through at once.
         for size in sizes[sizes > 0].tolist():
             which = length == size
-            data = np.frombuffer(text.strings(at[which], length[which]).buffers()[2], np.uint8)
+            held: Any = text.strings(at[which], length[which]).buffers()[2]
+            data = np.frombuffer(held, np.uint8)
             if not any((data == stop).any() for stop in stops):
                 continue
             rows = data.reshape(-1, size)
             found[which] = np.logical_or.reduce([(rows == stop).any(axis=1) for stop in stops])
         return found
     pattern = "[" + re.escape(stops.decode()) + "]"
-    held = pc.match_substring_regex(text.strings(at, length), pattern)
-    return np.asarray(held.to_numpy(zero_copy_only=False), np.bool_)
+    holds = pc.match_substring_regex(text.strings(at, length), pattern)
+    return np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _literal_places(text: Text, at: Places, end: Places, literal: bytes) -> Places:

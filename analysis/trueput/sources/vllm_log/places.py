@@ -48,7 +48,7 @@ def not_digits(words: Words) -> Words:
     return (words | (words + OVER_NINE)) & HIGH
 
 
-def codes_of(keys: pa.Array) -> tuple[Places, Places]:
+def codes_of(keys: Any) -> tuple[Places, Places]:
     """Return the number of each key among the distinct ones, and the first place of each."""
     codes = keys.dictionary_encode().indices.to_numpy()
     # Numbers are given in the order of first places.
@@ -111,13 +111,11 @@ class Text:
 
     def is_digit(self, at: Places) -> Flags:
         """Return whether a digit stands at each place."""
-        found: Flags = (self.bytes[at] - np.uint8(48)) < 10
-        return found
+        return np.asarray((self.bytes[at] - DIGIT_ZERO) < TEN, np.bool_)
 
     def is_hex_word(self, at: Places) -> Flags:
         """Return whether 8 hexadecimal digits in lower case stand at each place."""
-        found: Flags = HEX[self.word(at).view(np.uint8)].reshape(-1, 8).all(axis=1)
-        return found
+        return np.asarray(HEX[self.word(at).view(np.uint8)].reshape(-1, 8).all(axis=1), np.bool_)
 
     def _wide(self, size: int) -> npt.NDArray[np.void]:
         count, kind = len(self._raw) - size + 1, np.dtype(f"V{size}")
@@ -172,7 +170,7 @@ class Text:
     def kinds(self, at: Places, size: int, exact: int) -> tuple[Places, Places]:
         """Group places by the next `size` bytes; from byte `exact` on, any digit counts as the
         same. Return the number of each place's group, and the first member of each group."""
-        window = self._wide(size)[at].view(np.uint8)
+        window: Any = self._wide(size)[at].view(np.uint8)
         # 0 where a digit is, 255 elsewhere
         kept = ((window - DIGIT_ZERO) < TEN).view(np.uint8)
         kept -= ONE_BYTE
@@ -215,7 +213,9 @@ class Text:
         sizes = np.maximum(length, 0)
         offsets = np.zeros(len(at) + 1, np.int64)
         np.cumsum(sizes, out=offsets[1:])
-        lengths = np.flatnonzero(np.bincount(sizes)) if len(at) and sizes.max() < 1 << 16 else []
+        lengths = np.zeros(0, np.int64)
+        if len(at) and int(sizes.max()) < 1 << 16:
+            lengths = np.flatnonzero(np.bincount(sizes))
         if 0 < len(lengths) <= LENGTHS:
             data: Any = np.empty(int(offsets[-1]), np.uint8)
             for size in lengths:
@@ -231,9 +231,10 @@ class Text:
         missing = length < 0
         valid: Any = None
         if missing.any():
-            valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
-        small = pa.py_buffer(offsets.astype(np.int32))
-        return pa.StringArray.from_buffers(len(at), small, pa.py_buffer(data), valid)
+            valid = np.packbits(~missing, bitorder="little")
+            valid = pa.py_buffer(valid)
+        small: Any = offsets.astype(np.int32)
+        return pa.StringArray.from_buffers(len(at), pa.py_buffer(small), pa.py_buffer(data), valid)
 
 
 def _mix(word: Words, index: int, key: Words) -> None:

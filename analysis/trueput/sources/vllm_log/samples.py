@@ -15,17 +15,15 @@ import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 
 from trueput.sources.vllm_log.block import NO_TIME, instants, named
-from trueput.sources.vllm_log.lines import split_off
+from trueput.sources.vllm_log.lives import Numbered
 from trueput.sources.vllm_log.problems import Problems
-from trueput.sources.vllm_log.steps import Numbered
 
 STATS: Final = (
     r"^(?:(?:Engine [0-9]{3,6}|[0-9]+ Engines Aggregated): )?"
@@ -41,7 +39,6 @@ FOLLOWED: Final = re.compile(r"(?=[ %,])|\.?\Z")
 """What may stand behind a value."""
 TRIAL: Final = 900_000_000_000
 """The first of the numbers that a wording is tried with."""
-MESSAGE: Final = pl.col("message")
 REMEMBERED: Final = 4096
 
 Lines = npt.NDArray[np.int64]
@@ -124,7 +121,7 @@ class SampleRows:
         """Return the rows as the lives of an engine are counted by."""
         return Numbered(self.line, self.engine, self.engines, self.line)
 
-    def columns(self) -> dict[str, pa.Array]:
+    def columns(self) -> dict[str, Any]:
         """Return the columns of `engine_samples` without incarnation."""
         return {
             "line": pa.array(self.line),
@@ -145,12 +142,6 @@ class Samples:
     _seen: OrderedDict[tuple[int, str], None] = field(default_factory=OrderedDict)
     _metrics: dict[tuple[str, str, str], int] = field(default_factory=dict)
     _wordings: dict[tuple[str, ...], Wording | None] = field(default_factory=dict)
-
-    def take(self, messages: pl.DataFrame) -> tuple[SampleRows, pl.DataFrame]:
-        """Return the rows of `engine_samples` (without incarnation) and the remaining messages."""
-        found, rest = split_off(messages, MESSAGE.str.contains(STATS))
-        times = found["at_ns"].fill_null(NO_TIME).to_numpy()
-        return self.read(found["line"].to_numpy(), times, found["message"].to_list()), rest
 
     def read(self, line: Lines, at_ns: Lines, messages: list[str]) -> SampleRows:
         """Return the rows of these lines, all of which are statistics lines."""
