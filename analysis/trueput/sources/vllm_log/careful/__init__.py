@@ -43,8 +43,7 @@ def items(reading: Reading, lines: Lines, carried: int | None) -> list[Item]:
     times = stats["at_ns"].fill_null(NO_TIME).to_numpy()
     samples = reading.samples.read(stats["line"].to_numpy(), times, stats["message"].to_list())
     if block is None:
-        json_access, messages = requests.take_json_access(messages)
-        events += [requests.responses(lines.access), requests.responses(json_access)]
+        events.append(requests.responses(lines.access))
     step_rows = _together(steps)
     event_rows = _together(events)
     told = list(messages.filter(MESSAGE.str.contains(INTERESTING)).iter_rows())

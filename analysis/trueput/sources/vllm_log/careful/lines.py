@@ -22,6 +22,7 @@ from trueput.sources.vllm_log.prefix import LEVEL, PLACE, PREFIX, PROCESS
 from trueput.sources.vllm_log.reader import LineReader
 
 ACCESS: Final = rf'^{PROCESS}INFO: +(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/[0-9.]+" [0-9]{{3}}'
+JSON_ACCESS: Final = r'^(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/[0-9.]+" [0-9]{3}'
 LOOSE: Final = rf'{PROCESS}(?:{PLACE} |INFO: +(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/)'
 LEAD: Final = r"^[^'\"{}]{1,200}$"
 HEAD: Final = (
@@ -98,6 +99,9 @@ class Reading:
         self._settle_clock(unwrapped, prefixed)
         messages, later = self._messages(prefixed, unwrapped.structured)
         access_rows = self._access(access, messages)
+        told, messages = _json_access(messages, unwrapped.structured)
+        if not told.is_empty():
+            access_rows = pl.concat([access_rows.select(told.columns), told]).sort("line")
         stamped = messages.get_column("at_ns").drop_nulls()
         if len(stamped):
             reader.last_at = int(stamped[-1])
@@ -226,6 +230,20 @@ def _without_lead(rest: pl.DataFrame) -> pl.DataFrame:
     lead = raw.slice(0, pl.col("at")).cast(pl.String)
     found = found.filter(lead.str.contains(LEAD))
     return found.with_columns(text=raw.slice(pl.col("at")).cast(pl.String)).drop("at")
+
+
+def _json_access(
+    messages: pl.DataFrame, structured: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return uvicorn's lines among the messages of a JSON log, cut like access lines; the rest."""
+    if structured.is_empty():
+        return messages.clear(), messages
+    lines = structured.get_column("line").implode()
+    wanted = pl.col("line").is_in(lines) & pl.col("message").str.contains(JSON_ACCESS)
+    found, rest = split_off(messages, wanted)
+    at = pl.col("message").str.find('- "', literal=True)
+    cut = pl.col("message").cast(pl.Binary).bin.slice(at).cast(pl.String)
+    return found.with_columns(message=cut), rest
 
 
 def _shown(messages: pl.DataFrame) -> pl.DataFrame:

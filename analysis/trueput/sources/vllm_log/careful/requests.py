@@ -41,7 +41,6 @@ PREEMPTED: Final = re.compile(
 ACCESS: Final = (
     r'^- "(?P<detail>[A-Z]+) (?P<route>[^ ?#"]*)[^ ]* HTTP/[0-9.]+" (?P<http_status>[0-9]{3})'
 )
-JSON_ACCESS: Final = r'^(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/[0-9.]+" [0-9]{3}'
 SCHEMA: Final = {
     "line": pl.Int64,
     "at_ns": pl.Int64,
@@ -257,10 +256,3 @@ def responses(access: pl.DataFrame) -> pl.DataFrame:
     return rows.select(
         "line", "at_ns", "process", "route", "http_status", "detail", event=pl.lit("responded")
     )
-
-
-def take_json_access(messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return uvicorn's lines among the messages of a JSON log, cut like access lines; the rest."""
-    found, rest = split_off(messages, MESSAGE.str.contains(JSON_ACCESS))
-    at = MESSAGE.str.find('- "', literal=True)
-    return found.with_columns(MESSAGE.cast(pl.Binary).bin.slice(at).cast(pl.String)), rest
