@@ -48,7 +48,7 @@ from trueput.sources.vllm_log.block import NO_TIME, Block
 from trueput.sources.vllm_log.dates import Dates
 from trueput.sources.vllm_log.facts import INTERESTING, REST, Facts
 from trueput.sources.vllm_log.lives import Lives, Numbered
-from trueput.sources.vllm_log.places import Flags
+from trueput.sources.vllm_log.places import PADDING, Flags
 from trueput.sources.vllm_log.prefix import PREFIX
 from trueput.sources.vllm_log.problems import CODES, Problems
 from trueput.sources.vllm_log.reader import LineReader
@@ -56,7 +56,7 @@ from trueput.sources.vllm_log.requests import Requests
 from trueput.sources.vllm_log.samples import STATS, Samples
 from trueput.sources.vllm_log.text import clean, is_broken_json, is_crlf
 
-BLOCK_BYTES: Final = 4 << 20
+BLOCK_BYTES: Final = 8 << 20
 STRONG: Final = re.compile(
     rb"vLLM|Iteration\(\d+\): |Avg prompt throughput: |\[async_llm(?:_engine)?\.py:|"
     rb"\[(?:v1/)?(?:engine/)?(?:core|llm_engine|loggers|metrics)\.py:|Received request "
@@ -96,10 +96,19 @@ class _Piece:
     """Whole lines, or a part of one: whether it began in the piece before (`continues`), goes on
     in the next (`goes_on`), or is the last line and has no newline (`is_tail`)."""
 
-    data: bytes
+    parts: tuple[bytes | memoryview, ...]
     continues: bool = False
     goes_on: bool = False
     is_tail: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the piece is whole lines."""
+        return not (self.continues or self.goes_on or self.is_tail)
+
+    def data(self, behind: bytes = b"") -> bytes:
+        """Return the bytes, with more behind them."""
+        return b"".join((*self.parts, behind))
 
 
 @dataclass
@@ -132,15 +141,17 @@ class Reading:
         """Return what one block holds."""
         carried = self.reader.last_at
         first_line = self.line
-        if piece.is_tail and is_broken_json(piece.data):
-            self.problems.add("VLOG003", first_line)
-            return []
-        if piece.goes_on and not piece.continues:
-            self.problems.add("VLOG013", first_line)
-        data = clean(piece.data, first_line, self.reader.crlf, self.problems)
         block = None
-        if not (piece.continues or piece.is_tail):
-            block = self.reader.quickly(data, first_line)
+        if piece.is_plain:
+            padded = clean(piece.data(PADDING), first_line, self.reader.crlf, self.problems)
+            block = self.reader.quickly(padded, first_line)
+            data = padded if block is not None else padded[: -len(PADDING)]
+        else:
+            data = piece.data()
+            if piece.is_tail and is_broken_json(data):
+                self.problems.add("VLOG003", first_line)
+                return []
+            data = clean(data, first_line, self.reader.crlf, self.problems)
         if block is not None:
             self.line += block.count
             quick = self._quickly(block, carried)
@@ -150,6 +161,8 @@ class Reading:
 
         if block is not None:
             return careful.items(self, careful.Lines.of_block(block), carried)
+        if piece.goes_on and not piece.continues:
+            self.problems.add("VLOG013", first_line)
         lines = careful.read(self.reader, data, first_line, continues=piece.continues)
         self.line += lines.count
         if piece.is_tail and not careful.is_whole(lines, first_line, self.problems):
@@ -247,15 +260,15 @@ def _pieces(path: Path, block_bytes: int, problems: Problems) -> Iterator[_Piece
         cut = chunk.rfind(b"\n") + 1
         if cut:
             before, rest = rest, chunk[cut:]
-            yield _Piece(before + chunk[:cut], continues)
+            yield _Piece((before, memoryview(chunk)[:cut]), continues)
             continues = False
             continue
         rest += chunk
         if len(rest) > MAX_LINE_BYTES:
-            yield _Piece(rest, continues, goes_on=True)
+            yield _Piece((rest,), continues, goes_on=True)
             rest, continues = b"", True
     if rest and not continues:
-        yield _Piece(rest, is_tail=True)
+        yield _Piece((rest,), is_tail=True)
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Item]:

@@ -35,6 +35,7 @@ from trueput.sources.vllm_log.places import MASKS, Flags, Places, Text, Words, w
 
 TAIL_BYTES: Final = 96
 ID_STOPS: Final = b" ,"
+NEWLINE: Final = 10
 DATE: Final = word_of(b"00-00 00")
 CLOCK: Final = word_of(b"00:00:00")
 REQUEST_WORDS: Final = (
@@ -56,6 +57,7 @@ ITERATION: Final = (
     ("generation_requests", b" generation requests, "),
     ("generation_tokens", b" generation tokens, iteration elapsed time: "),
 )
+ALIKE_SIZES, ALIKE_BYTES = 4, 1024
 ODD: Final = r'[GORL] [0-9][0-9]-[0-9][0-9] [0-9]|INFO: .*- "[A-Z]'
 """A prefix or an access line that stands behind something else."""
 LEFT_WORDS: Final = np.array(
@@ -120,16 +122,16 @@ class _Found:
 
 
 def line_ends(text: Text) -> Places:
-    """Return the place of each newline, and the end of the block where the last line has none."""
-    ends = np.flatnonzero(text.bytes[: text.size] == 10)
-    if text.size and text.bytes[text.size - 1] != 10:
-        ends = np.append(ends, text.size)
-    return ends
+    """Return the place of each newline."""
+    return np.flatnonzero(text.bytes[: text.size] == NEWLINE)
 
 
-def scan(data: bytes, first_line: int, dates: Dates, last_at: int | None) -> Block | None:
-    """Return what stands in the block, or None where it must be read with care."""
-    text = Text(data)
+def scan(padded: bytes, first_line: int, dates: Dates, last_at: int | None) -> Block | None:
+    """Return what stands in the block of whole lines, or None where it must be read with care.
+
+    `padded` has PADDING behind it.
+    """
+    text = Text(padded)
     end = line_ends(text)
     start = np.empty(len(end), np.int64)
     start[:1] = 0
@@ -158,7 +160,6 @@ def scan(data: bytes, first_line: int, dates: Dates, last_at: int | None) -> Blo
     answered = Rows(line[access], before, found.process[access], found.names)
     none = np.full(len(access), -1, np.int64)
     responses = _Found.of(answered, RESPONDED, none, none, tail=tails[1])
-    count = len(end) - (data[-1] != ord("\n"))
     left = np.ones(len(prefixed), np.bool_)
     word = text.word(prefixed.at)
     steps, odd_steps = _steps(text, prefixed, word, left)
@@ -172,7 +173,7 @@ def scan(data: bytes, first_line: int, dates: Dates, last_at: int | None) -> Blo
         rest_line=line[others],
         rest=rest,
         times=(rows.line, times),
-        count=count,
+        count=len(end),
         has_left=bool(np.isin(word[left], LEFT_WORDS).any()) or odd_steps,
     )
 
@@ -329,12 +330,9 @@ def _received(text: Text, prefixed: _Prefixed, word: Words, left: Flags) -> _Fou
     good = colon > at
     limit = _literal_places(text, np.where(good, colon, -1), end, LIMIT)
     good &= limit >= 0
-    limit += len(LIMIT)
-    limit = np.where(good, limit, text.size)
-    if len(index):
-        # Every quoted text that Python prints with `repr` holds this quote, or is made of it.
-        quotes = np.append(text.all_places(ord("'")), text.size)
-        good &= quotes[quotes.searchsorted(np.maximum(colon, 0))] > limit
+    # Every quoted text that Python prints with `repr` holds this quote, or is made of it.
+    good &= ~_holds(text, colon, np.where(good, limit - colon, 0), b"'")
+    limit = np.where(good, limit + len(LIMIT), text.size)
     value, digits = text.number(limit)
     after = text.bytes[np.minimum(limit + digits, text.size)]
     good &= (limit < end) & (digits > 0) & ((after == ord(",")) | (after == ord(")")))
@@ -351,7 +349,7 @@ def _holds(text: Text, at: Places, length: Places, stops: bytes) -> Flags:
     """Return which of the texts hold one of these bytes."""
     sizes = np.unique(length)
     found = np.zeros(len(at), np.bool_)
-    if len(sizes) <= 4 and len(at) and int(sizes[-1]) <= TAIL_BYTES:
+    if len(at) and len(sizes) <= ALIKE_SIZES and int(sizes[-1]) <= ALIKE_BYTES:
         # Texts of one length side by side are looked through at once.
         for size in sizes[sizes > 0].tolist():
             which = length == size

@@ -26,8 +26,9 @@ PROCESS: Final = re.compile(r"[A-Za-z_][^()\]]* pid=[0-9]*[^()\]]*")
 BRACKET: Final = ord("(")
 NAMED_BYTES: Final = 32
 """So many bytes at the beginning of a line with a process count with their digits."""
-WINDOW_BYTES, SHORT_BYTES = 64, 48
-"""How many bytes of a line are looked at, with a process and without."""
+WINDOWS, SHORT_WINDOWS = (64, 96), (48, 80)
+"""How many bytes of a line are looked at, with a process and without; more where those do not
+decide. With many more, the ids of requests would make a group of every line."""
 OTHER, PREFIXED, ACCESS = range(3)
 OPEN: Final = (-1, 0, 0, 0)
 
@@ -69,20 +70,25 @@ def heads(text: Text, start: Places) -> Heads:
     """Return how each of the lines begins."""
     processes = _Processes()
     bracketed = text.bytes[start] == BRACKET
-    code = np.empty(len(start), np.int64)
-    groups: list[tuple[int, int, int, int]] = []
-    for size, exact, which in (
-        (WINDOW_BYTES, NAMED_BYTES, np.flatnonzero(bracketed)),
-        (SHORT_BYTES, 0, np.flatnonzero(~bracketed)),
+    code = np.zeros(len(start), np.int64)
+    groups = [OPEN]
+    for exact, lines, sizes in (
+        (NAMED_BYTES, np.flatnonzero(bracketed), WINDOWS),
+        (0, np.flatnonzero(~bracketed), SHORT_WINDOWS),
     ):
-        if not len(which):
-            continue
-        codes, first = text.kinds(start[which], size, exact)
-        code[which] = codes + len(groups)
-        groups += [
-            _head(processes, text.slice(place, place + size), in_window=True)
-            for place in start[which[first]].tolist()
-        ]
+        which = lines
+        for size in sizes:
+            if not len(which):
+                break
+            codes, first = text.kinds(start[which], size, exact)
+            found = [
+                _head(processes, text.slice(place, place + size), in_window=True)
+                for place in start[which[first]].tolist()
+            ]
+            code[which] = codes + len(groups)
+            groups += found
+            is_open = np.array([head == OPEN for head in found])
+            which = which[is_open[codes]] if is_open.any() else which[:0]
     of_group = np.array(groups, np.int64).reshape(-1, 4)
     kind, date, at, process = (np.take(of_group[:, column], code) for column in range(4))
     for line in np.flatnonzero(kind < 0).tolist():

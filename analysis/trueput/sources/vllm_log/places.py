@@ -16,7 +16,8 @@ Places: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Words: TypeAlias = npt.NDArray[np.uint64]
 
-PAD: Final = 128
+PADDING: Final = bytes(128)
+"""What stands behind the bytes of a block."""
 LOW: Final = np.uint64(0x0101010101010101)
 HIGH: Final = np.uint64(0x8080808080808080)
 OVER_NINE: Final = np.uint64(0x7676767676767676)
@@ -34,8 +35,6 @@ HALF: Final = np.uint64(29)
 HEX: Final = np.isin(np.arange(256), np.frombuffer(b"0123456789abcdef", np.uint8))
 LENGTHS: Final = 24
 """So many different lengths of texts are copied length by length; more are copied one by one."""
-SEARCHES: Final = 20_000
-"""So many bytes are looked for one by one; more are looked for all at once."""
 
 
 def word_of(text: bytes) -> np.uint64:
@@ -57,11 +56,10 @@ def codes_of(keys: Any) -> tuple[Places, Places]:
 
 
 class Text:
-    """The bytes of one block."""
+    """The bytes of one block: `size` of them, and PADDING behind."""
 
-    def __init__(self, data: bytes) -> None:
-        padded = data + bytes(PAD)
-        self.size = len(data)
+    def __init__(self, padded: bytes) -> None:
+        self.size = len(padded) - len(PADDING)
         self.bytes = np.frombuffer(padded, np.uint8)
         self._raw = padded
         self._words = np.ndarray((len(padded) - 7,), np.uint64, padded, strides=(1,))
@@ -69,17 +67,6 @@ class Text:
     def slice(self, at: int, end: int) -> bytes:
         """Return the bytes from `at` to `end`."""
         return self._raw[at:end]
-
-    def all_places(self, byte: int) -> Places:
-        """Return every place of a byte that is rare."""
-        places: list[int] = []
-        place = self._raw.find(byte, 0, self.size)
-        while place >= 0 and len(places) < SEARCHES:
-            places.append(place)
-            place = self._raw.find(byte, place + 1, self.size)
-        if place < 0:
-            return np.array(places, np.int64)
-        return np.flatnonzero(self.bytes[: self.size] == byte)
 
     def index(self, literal: bytes, at: int, end: int) -> int:
         """Return the first place of `literal` from `at` to `end`, -1 without."""

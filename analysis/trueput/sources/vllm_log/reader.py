@@ -29,8 +29,9 @@ class LineReader:
     unfinished: set[str] = field(default_factory=set)
 
     def quickly(self, data: bytes, first_line: int) -> Block | None:
-        """Return what stands in a block of clean data, None where it must be read with care."""
-        if not data or self.open or self.unfinished or b"\r" in data:
+        """Return what stands in a block of clean, whole lines with PADDING behind it, None where
+        it must be read with care."""
+        if self.open or self.unfinished or b"\r" in data:
             return None
         if self.clock is ClockKind.UTC:
             return None
