@@ -38,7 +38,7 @@ from trueput.ingest.store import Manifest, Store, encode
 from trueput.source_api import Clock, Fact, Problem, ReadOptions, Severity
 from trueput.sources import all_sources
 
-READER_VERSION = "2"
+READER_VERSION = "3"
 """Raised when the same bytes would give other rows."""
 
 PARALLEL_FROM_BYTES = 48 << 20

@@ -93,7 +93,7 @@ def _numbers(found: pl.DataFrame) -> pl.DataFrame:
     dummy = pl.col("dummy").is_not_null() | pl.col("late").is_not_null()
     tails = tails.with_columns(
         dummy=dummy,
-        kv_used_ratio=pl.col("kv").cast(pl.Float64) / 100,
+        kv_used_ratio=pl.Series([_percent(text) for text in tails["kv"]], dtype=pl.Float64),
         known=pl.col("tail").str.contains(TAIL),
     )
     first = word.field("field_0").str
@@ -116,3 +116,8 @@ def _numbers(found: pl.DataFrame) -> pl.DataFrame:
     rows = rows.join(tails, on="tail", how="left", maintain_order="left", nulls_equal=True)
     is_whole = pl.col("has_words") & pl.col("known")
     return rows.with_columns(is_whole=is_whole).drop("tail", "kv", "late", "known", "has_words")
+
+
+def _percent(text: str | None) -> float | None:
+    """Return a printed percentage as a ratio: one division, as everywhere else."""
+    return None if text is None else float(text) / 100
