@@ -50,6 +50,7 @@ PROBLEM_CODES = {
     "INGEST003": "Two sources are about equally sure of the file; the surer one read it.",
     "INGEST004": "The file changed while it was being read.",
     "INGEST005": "The same bytes stand twice in the run; the copy was not read.",
+    "INGEST006": "The file cannot be read (its permissions, or it went away); the rest was.",
 }
 
 Progress = Callable[[str, int, int], None]
@@ -87,9 +88,21 @@ class _Work:
         )
 
 
+UNREADABLE = ""
+"""Stands for the hash of a file that cannot be read."""
+
+
 def hash_run(folder: RunFolder) -> dict[str, str]:
-    """Return the SHA-256 of every file of a run, by its name within the run."""
-    return {name: file_sha256(path) for name, path in folder.files.items()}
+    """Return the SHA-256 of every file of a run, by its name within the run; UNREADABLE where it
+    cannot be read."""
+    return {name: _hash(path) for name, path in folder.files.items()}
+
+
+def _hash(path: Path) -> str:
+    try:
+        return file_sha256(path)
+    except OSError:
+        return UNREADABLE
 
 
 def ingest_run(
@@ -120,6 +133,8 @@ def ingest_run(
         work = _Work(folder, run_id, store, toml, hashes)
         work.problems += [(RUN_TOML, p) for p in toml.problems]
         tasks = _plan(work)
+        if needs_claim and UNREADABLE in hashes.values() and not tasks:
+            raise InputError(f"`{folder.root}`: cannot be read")
         if needs_claim and not tasks:
             raise InputError(f"`{folder.root}`: no file of it is of a known format")
         _read_all(work, tasks, progress)
@@ -145,6 +160,11 @@ def _plan(work: _Work) -> list[FileTask]:
     names = tuple(folder.files)
     for name, path in folder.files.items():
         if name == RUN_TOML:
+            continue
+        if work.hashes[name] == UNREADABLE:
+            text = "the file cannot be read; nothing of it is in the store"
+            work.problems.append((name, Problem("INGEST006", Severity.ERROR, text)))
+            work.claims[name] = Claim(None, 0.0, text)
             continue
         if name in described:
             source = next((s for s in all_sources() if s.name == described[name]), None)
@@ -432,8 +452,8 @@ def _source_rows(work: _Work, output: RunOutput) -> list[dict[str, Any]]:
                 "sniff_score": answer.score if answer.source else None,
                 "sniff_reason": answer.reason[:1000],
                 "session": output.sessions.of_source.get(name),
-                "sha256": work.hashes[name],
-                "size_bytes": path.stat().st_size,
+                "sha256": work.hashes[name] or None,
+                "size_bytes": _size(path),
                 "clock_kind": (result.clock.kind if result else ClockKind.NONE).value,
                 "clock_offset_ns": (result and result.moved_ns) or fit.offset_ns,
                 "clock_uncertainty_ns": fit.uncertainty_ns,
@@ -443,6 +463,13 @@ def _source_rows(work: _Work, output: RunOutput) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
 
 
 def _problem_rows(work: _Work) -> list[dict[str, Any]]:
