@@ -95,7 +95,7 @@ WITH has AS (
      'improve': CASE WHEN gpu_count IS NULL THEN 'put gpu_count into run.toml' END},
     {'question': 'clocks on one scale',
      'best_basis': CASE WHEN coalesce(unsure, 0) = 0 THEN 'measured' ELSE 'unknown' END,
-     'source': CASE WHEN coalesce(unsure, 0) = 0 THEN 'see table sources' ELSE unsure_file END,
+     'source': CASE WHEN unsure IS NULL THEN 'one clock or none: nothing to align' WHEN unsure = 0 THEN 'see table sources' ELSE unsure_file END,
      'improve': CASE WHEN coalesce(unsure, 0) > 0 THEN 'put timezone and [[clock_anchors]] into run.toml' END}
   ]) AS answer
   FROM has
