@@ -62,7 +62,8 @@ def run(
         "recomputed_tokens": None if recomputed is None else recomputed * tokens,
         "recomputed_ratio": recomputed, "scheduled_tokens": tokens, "basis": "inferred",
     }  # fmt: skip
-    load = {"request_rate_per_s": 1.0, "planned_requests": planned, "writer": "made up"}
+    rate = (planned + 1) / (window_s * scale)
+    load = {"request_rate_per_s": rate, "planned_requests": planned, "writer": "made up"}
     return RunFigures.from_views(
         {
             "goodput": [goodput],

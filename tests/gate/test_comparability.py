@@ -10,6 +10,7 @@ from gate.made_up import run
 from trueput.gate.comparability import compare_sides
 from trueput.gate.figures import RunFigures
 from trueput.gate.loads import Difference, kolmogorov
+from trueput.gate.requests import Requests
 
 
 def differences(base: RunFigures, cand: RunFigures, **kwargs: frozenset[str]) -> list[Difference]:
@@ -22,7 +23,10 @@ def blocking(base: RunFigures, cand: RunFigures, **kwargs: frozenset[str]) -> li
 
 def test_the_same_load_in_another_order_is_the_same() -> None:
     lengths = list(range(100, 150))
-    assert differences(run("a", prompt=lengths), run("b", prompt=lengths[::-1])) == []
+    assert differences(run("a", prompt=lengths), run("b", prompt=lengths)) == []
+    (found,) = differences(run("a", prompt=lengths), run("b", prompt=lengths[::-1]))
+    assert (found.aspect, found.blocks) == ("fingerprint", False)
+    assert "the same lengths in another order, 100% of the places" in found.difference
 
 
 def test_shorter_prompts_block_and_give_their_size() -> None:
@@ -45,7 +49,7 @@ def test_what_came_back_never_blocks() -> None:
     lost = run("b", "g" * 30 + "f" * 10 + "n" * 10)
     unknown = replace(
         lost,
-        requests=tuple(
+        requests=Requests.of(
             request if request.outcome == "good" else replace(request, prompt_tokens=None)
             for request in lost.requests
         ),
@@ -64,13 +68,13 @@ def test_a_fixed_count_blocks_and_an_open_one_informs() -> None:
 
 @pytest.mark.parametrize(("rate", "blocks"), [(1.0, False), (1.019, False), (1.021, True)])
 def test_the_asked_rate_may_differ_by_two_percent(rate: float, blocks: bool) -> None:
-    cand = replace(run("b"), asked_rate_rps=rate)
-    assert ("arrival_rate" in blocking(run("a"), cand)) is blocks
+    base, cand = (replace(run("a"), asked_rate_rps=r) for r in (1.0, rate))
+    assert ("arrival_rate" in blocking(base, cand)) is blocks
 
 
 def test_bunched_sends_block_by_their_gaps() -> None:
     base = run("a")
-    bunched = tuple(
+    bunched = Requests.of(
         replace(request, sent_ns=(i // 2) * 4 * 10**9 + (i % 2))
         for i, request in enumerate(base.requests)
     )

@@ -35,9 +35,13 @@ def test_rules_are_found_by_listing_the_folder() -> None:
         "activity-without-goodput",
         "goodput-drop",
         "hidden-failures",
+        "quality-drop",
         "recompute-growth",
         "first-token-only",
         "throughput-without-goodput",
+        "cache-hit-without-benefit",
+        "warm-but-later",
+        "memory-freed-without-capacity",
     ]
 
 

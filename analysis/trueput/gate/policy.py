@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trueput.errors import UsageError
-from trueput.gate.statistics import Noise
+from trueput.gate.statistics import Limits, Noise
 from trueput.slo import KEYS, Slo, parse_slo
 
 VERSION = 1
@@ -31,6 +31,11 @@ class Policy:
     must_match: frozenset[str] = frozenset()
     under_test: frozenset[str] = frozenset()
     rules: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, Limits] = field(default_factory=dict)
+
+    def limits(self, metric: str) -> Limits:
+        """Return what counts for a metric: its own limits, else those of the whole policy."""
+        return self.metrics.get(metric) or Limits(self.min_effect, self.margin)
 
     @property
     def slo_text(self) -> str | None:

@@ -29,6 +29,18 @@ class Noise:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What counts for one metric: the least relative change, the margin, and an absolute floor.
+
+    The floor is in the metric's own unit (ns, 1/s, a share); a change below it never counts.
+    """
+
+    min_effect: float
+    margin: float
+    floor: float = 0.0
+
+
+@dataclass(frozen=True)
 class Sample:
     """One run's value; ``low`` and ``high`` where it is only bounded.
 
@@ -92,6 +104,12 @@ class Effect:
         """One-sided 95 % upper bound of the estimate."""
         return self._shown(self.centre_high + self._reach())
 
+    def at_least(self, share: float, floor: float) -> float:
+        """Return the relative change that counts: ``share``, or the floor where that is more."""
+        if self.scale is Scale.POINTS:
+            return max(share, floor)
+        return max(share, floor / self.baseline)
+
     def rose(self, min_effect: float) -> bool:
         """Tell whether a rise by more than ``min_effect`` is shown."""
         return self.low > self.none + min_effect
@@ -149,7 +167,9 @@ class Effect:
         return math.exp(number) if number < 700 else math.inf
 
     def _arithmetic(self, shown: float) -> float:
-        return shown if self.scale is Scale.POINTS else math.log(shown)
+        if self.scale is Scale.POINTS:
+            return shown
+        return math.log(shown) if shown > 0 else -math.inf
 
 
 def ratio_effect(

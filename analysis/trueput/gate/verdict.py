@@ -16,7 +16,7 @@ from trueput.gate.rule_api import Finding, Outcome, Rule
 from trueput.gate.rules import discover
 from trueput.gate.rungs import Rung, rungs
 from trueput.gate.settling import most
-from trueput.gate.statistics import adjusted
+from trueput.gate.statistics import Effect, adjusted
 
 
 class Verdict(StrEnum):
@@ -152,7 +152,7 @@ def _unusable(side: str, runs: Sequence[RunFigures]) -> str | None:
 def _adjusted(cases: Sequence[_Case], policy: Policy) -> list[_Case]:
     """Adjust the `rose` tests of all rungs of all comparable candidates together."""
     tests = [
-        (index, place, rung.effect.p_rose(policy.min_effect))
+        (index, place, rung.effect.p_rose(_least(policy, rung.metric, rung.effect)))
         for index, case in enumerate(cases)
         if case.comparable
         for place, rung in enumerate(case.rungs)
@@ -170,6 +170,11 @@ def _adjusted(cases: Sequence[_Case], policy: Policy) -> list[_Case]:
         )
         for index, case in enumerate(cases)
     ]
+
+
+def _least(policy: Policy, metric: str, effect: Effect) -> float:
+    limits = policy.limits(metric)
+    return effect.at_least(limits.min_effect, limits.floor)
 
 
 def _judge(

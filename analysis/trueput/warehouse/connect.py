@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,6 +85,11 @@ def literal(value: Any) -> str:
     if isinstance(value, (int, float)):
         return str(value)
     return "'" + str(value).replace("'", "''") + "'"
+
+
+def literals(values: Iterable[Any]) -> str:
+    """Return Python values as a SQL list."""
+    return f"[{', '.join(literal(value) for value in values)}]"
 
 
 def _empty(table: Table) -> str:

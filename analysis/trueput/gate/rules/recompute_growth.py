@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trueput.gate.evidence import Evidence
+from trueput.gate.evidence import GOODPUT, Evidence
 from trueput.gate.rule_api import (
     BLOCKING,
     INFORMING,
@@ -23,8 +23,9 @@ _SCOPE = "Recomputed tokens are work, not time; more preemptions alone are no re
 
 def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
     """Return one finding; it blocks where goodput did not rise (or as the policy says)."""
-    effect, goodput, least = evidence.recomputed, evidence.goodput, evidence.policy.min_effect
-    stalled = goodput is not None and goodput.did_not_rise(evidence.policy.margin)
+    effect, goodput = evidence.recomputed, evidence.goodput
+    least, _ = evidence.limits(_METRIC, effect)
+    stalled = goodput is not None and goodput.did_not_rise(evidence.limits(GOODPUT, goodput)[1])
     if rule.name not in evidence.policy.rules:
         rule = replace(rule, severity=BLOCKING if stalled else INFORMING)
     settle: int | None = None
