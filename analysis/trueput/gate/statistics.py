@@ -149,7 +149,9 @@ class Effect:
         return math.exp(number) if number < 700 else math.inf
 
     def _arithmetic(self, shown: float) -> float:
-        return shown if self.scale is Scale.POINTS else math.log(shown)
+        if self.scale is Scale.POINTS:
+            return shown
+        return math.log(shown) if shown > 0 else -math.inf
 
 
 def ratio_effect(

@@ -41,15 +41,17 @@ def _judge(rule: Rule, evidence: Evidence, rung: Rung, told: bool) -> Finding:
         outcome, text = Outcome.NOT_APPLICABLE, f"{_name(rung)} reads 0 in every run."
     elif goodput is None:
         outcome, text = Outcome.INCONCLUSIVE, goodput_missing(evidence)
-    elif goodput.rose(policy.min_effect):
+    elif goodput.rose(policy.least("goodput_rps", goodput)):
         outcome = Outcome.PASS
         text = f"Goodput rose, {bounds_text(goodput)}; {rung.label} {_moved(effect)}."
     elif effect is None:
         outcome = Outcome.INCONCLUSIVE
         text = f"{_name(rung)} cannot be compared: {rung.missing}."
-    elif rung.rose(policy.min_effect) and goodput.did_not_rise(policy.margin):
+    elif rung.rose(policy.least(rung.metric, effect)) and goodput.did_not_rise(
+        policy.slack("goodput_rps", goodput)
+    ):
         outcome, text = Outcome.FLAGGED, _headline(evidence, rung, effect, goodput, told)
-    elif effect.did_not_rise(policy.margin):
+    elif effect.did_not_rise(policy.slack(rung.metric, effect)):
         outcome, text = Outcome.PASS, f"{_name(rung)} did not rise, {bounds_text(effect)}."
     else:
         outcome = Outcome.INCONCLUSIVE
@@ -65,6 +67,11 @@ def _judge(rule: Rule, evidence: Evidence, rung: Rung, told: bool) -> Finding:
     return settled_by(found, settle)
 
 
+def _rose(evidence: Evidence, rung: Rung) -> bool:
+    effect = rung.effect
+    return effect is not None and rung.rose(evidence.policy.least(rung.metric, effect))
+
+
 def _name(rung: Rung) -> str:
     return rung.label[:1].upper() + rung.label[1:]
 
@@ -78,9 +85,8 @@ def _headline(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect, t
     rise = f"{_name(rung)} rose, {bounds_text(effect)}, and goodput did not, {bounds_text(goodput)}"
     if told:
         return f"{rise}{_recomputed(evidence, rung)}."
-    least = evidence.policy.min_effect
-    rose = [other.label for other in evidence.rungs if other.rose(least)]
-    rest = [other.label for other in evidence.rungs if not other.rose(least)]
+    rose = [other.label for other in evidence.rungs if _rose(evidence, other)]
+    rest = [other.label for other in evidence.rungs if not _rose(evidence, other)]
     others = f"; not shown to rise: {', '.join(rest)}" if rest else ""
     return (
         f"{rise} (rose: {', '.join(rose)}{others}){_recomputed(evidence, rung)}"
@@ -91,12 +97,14 @@ def _headline(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect, t
 def _settle(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect) -> int | None:
     """Estimate the runs that settle whichever of the two figures is open."""
     policy, needed = evidence.policy, []
-    if not rung.rose(policy.min_effect):
-        limit = policy.min_effect if effect.estimate > effect.none + policy.margin else (
-            policy.margin)  # fmt: skip
+    slack = policy.slack(rung.metric, effect)
+    if not _rose(evidence, rung):
+        least = policy.least(rung.metric, effect)
+        limit = least if effect.estimate > effect.none + slack else slack
         needed.append(effect.repeats_to_settle(effect.none + limit))
-    if not goodput.did_not_rise(policy.margin) and (effect.estimate > effect.none + policy.margin):
-        needed.append(goodput.repeats_to_settle(goodput.none + policy.margin))
+    room = policy.slack("goodput_rps", goodput)
+    if not goodput.did_not_rise(room) and effect.estimate > effect.none + slack:
+        needed.append(goodput.repeats_to_settle(goodput.none + room))
     return most(needed)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from trueput.gate.evidence import Evidence
 from trueput.gate.rule_api import INFORMING, Finding, Outcome, Rule, bounds_text, finding
 
+_METRIC, _E2E = "ttft_ns_p50", "e2e_ns_p50"
 _SCOPE = "It compares medians over the requests that ended as asked."
 
 
@@ -18,10 +19,10 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
         observed = any(r.ttft_ns is not None for run in runs for r in run.requests)
         outcome = Outcome.INCONCLUSIVE if observed else Outcome.NOT_APPLICABLE
         text = "Latencies of surviving requests are not known in every run."
-    elif ttft.fell(policy.min_effect) and e2e.did_not_fall(policy.margin):
+    elif ttft.fell(policy.least(_METRIC, ttft)) and e2e.did_not_fall(policy.slack(_E2E, e2e)):
         outcome = Outcome.FLAGGED
         text = f"TTFT improved, {bounds_text(ttft)}, end-to-end did not, {bounds_text(e2e)}."
-    elif e2e.fell(policy.min_effect) or ttft.did_not_fall(policy.min_effect):
+    elif e2e.fell(policy.least(_E2E, e2e)) or ttft.did_not_fall(policy.least(_METRIC, ttft)):
         outcome = Outcome.PASS
         text = f"TTFT {bounds_text(ttft)} does not stand alone: end-to-end {bounds_text(e2e)}."
     else:
@@ -29,7 +30,7 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
         text = f"TTFT {bounds_text(ttft)} and end-to-end {bounds_text(e2e)} do not settle it."
     return [
         finding(
-            rule, outcome, "ttft_ns_p50", "ns", ttft,
+            rule, outcome, _METRIC, "ns", ttft,
             basis="measured" if ttft else "unknown", conclusion=text, scope=_SCOPE,
         )
     ]  # fmt: skip

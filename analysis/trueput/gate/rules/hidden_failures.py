@@ -18,7 +18,8 @@ _SCOPE = (
 
 def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
     """Return one finding for the share of lost requests."""
-    effect, least = evidence.lost, evidence.policy.min_effect
+    effect = evidence.lost
+    least = 0.0 if effect is None else evidence.policy.least(_METRIC, effect)
     settle: int | None = None
     if effect is None:
         outcome = Outcome.INCONCLUSIVE

@@ -23,9 +23,10 @@ _SCOPE = "Recomputed tokens are work, not time; more preemptions alone are no re
 
 def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
     """Return one finding; it blocks where goodput did not rise (or as the policy says)."""
-    effect, goodput, least = evidence.recomputed, evidence.goodput, evidence.policy.min_effect
-    stalled = goodput is not None and goodput.did_not_rise(evidence.policy.margin)
-    if rule.name not in evidence.policy.rules:
+    effect, goodput, policy = evidence.recomputed, evidence.goodput, evidence.policy
+    least = 0.0 if effect is None else policy.least(_METRIC, effect)
+    stalled = goodput is not None and goodput.did_not_rise(policy.slack("goodput_rps", goodput))
+    if rule.name not in policy.rules:
         rule = replace(rule, severity=BLOCKING if stalled else INFORMING)
     settle: int | None = None
     if effect is None and not evidence.one_sided(lambda run: run.recompute):

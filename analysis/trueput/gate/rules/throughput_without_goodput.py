@@ -9,6 +9,7 @@ from trueput.gate.figures import number
 from trueput.gate.rule_api import INFORMING, Finding, Outcome, Rule, bounds_text, finding
 from trueput.gate.settling import goodput_missing
 
+_METRIC = "output_tokens_per_s"
 _SCOPE = "Output tokens are counted for every request, also for those that missed the objective."
 
 
@@ -21,11 +22,15 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
         text = "Output tokens per second are not known in every run."
     elif goodput is None:
         outcome, text = Outcome.INCONCLUSIVE, goodput_missing(evidence)
-    elif tokens.rose(policy.min_effect) and goodput.did_not_rise(policy.margin):
+    elif tokens.rose(policy.least(_METRIC, tokens)) and goodput.did_not_rise(
+        policy.slack("goodput_rps", goodput)
+    ):
         outcome = Outcome.FLAGGED
         text = f"Tokens per second rose, {bounds_text(tokens)}, goodput did not, "
         text += f"{bounds_text(goodput)}."
-    elif goodput.rose(policy.min_effect) or tokens.did_not_rise(policy.margin):
+    elif goodput.rose(policy.least("goodput_rps", goodput)) or tokens.did_not_rise(
+        policy.slack(_METRIC, tokens)
+    ):
         outcome = Outcome.PASS
         text = f"Tokens per second {bounds_text(tokens)}, goodput {bounds_text(goodput)}."
     else:
@@ -37,7 +42,7 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
     unit = "tokens/s per device" if evidence.per_device else "tokens/s"
     return [
         finding(
-            rule, outcome, "output_tokens_per_s", unit, tokens,
+            rule, outcome, _METRIC, unit, tokens,
             basis=evidence.basis(lambda run: run.goodput), conclusion=text, scope=_SCOPE,
         )
     ]  # fmt: skip
