@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trueput.errors import ExitCode, TrueputError
+    from trueput.verbs import policy
     from trueput.verbs.compare import compare
     from trueput.verbs.demo import demo
     from trueput.verbs.doctor import doctor
@@ -47,6 +48,7 @@ _HOME = {
     "ingest": "verbs.ingest",
     "kv": "verbs.kv",
     "noise": "verbs.noise",
+    "policy": "verbs.policy",
     "runs": "verbs.runs",
     "show": "verbs.show",
     "sources": "verbs.sources",
@@ -56,7 +58,7 @@ _HOME = {
 
 __all__ = [
     "ExitCode", "Reading", "TrueputError", "compare", "db", "demo", "doctor", "explain", "gate",
-    "ingest", "kv", "noise", "runs", "show", "sources", "sql", "tables",
+    "ingest", "kv", "noise", "policy", "runs", "show", "sources", "sql", "tables",
 ]  # fmt: skip
 
 
@@ -77,7 +79,8 @@ sys.modules[__name__].__class__ = _Library
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'trueput' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"trueput.{_HOME[name]}"), name)
+    module = importlib.import_module(f"trueput.{_HOME[name]}")
+    return getattr(module, name, module)  # a verb with verbs below it is its module
 
 
 def __dir__() -> list[str]:

@@ -78,6 +78,11 @@ def _limit(key: str, value: str, where: str) -> int:
         if not (value.isascii() and value.isdigit() and len(value) < 19):
             raise UsageError(f"{where}: {key}={value}, expected a whole number", _EXAMPLE)
         return int(value)
+    return parse_span(value, where, key)
+
+
+def parse_span(value: str, where: str, key: str = "floor") -> int:
+    """Return a span such as `500ms` in nanoseconds. Raises UsageError that names the key."""
     unit = next((unit for unit in ("ns", "us", "ms", "s") if value.endswith(unit)), None)
     if unit is None:
         raise UsageError(f"{where}: {key}={value} has no unit", _EXAMPLE)

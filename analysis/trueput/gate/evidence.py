@@ -48,12 +48,9 @@ class Evidence:
 
     def limits(self, metric: str, effect: Effect | None) -> tuple[float, float]:
         """Return the least effect and the margin for a metric, its absolute floor included."""
-        held = self.policy.limits(metric)
         if effect is None:
-            return held.min_effect, held.margin
-        return effect.at_least(held.min_effect, held.floor), effect.at_least(
-            held.margin, held.floor
-        )
+            return self.policy.min_effect, self.policy.margin
+        return self.policy.least(metric, effect), self.policy.slack(metric, effect)
 
     @cached_property
     def goodput(self) -> Effect | None:

@@ -10,6 +10,8 @@ from trueput.gate.rule_api import Finding
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
 
 SCHEMA = "trueput.gate/1"
+SCHEMA_VERSION = "1.1"
+"""Grows in its second part when keys are added; another first part is another schema."""
 _DIGITS = 10
 _TITLES = {
     Verdict.PASS: "pass",
@@ -24,10 +26,12 @@ def to_json(result: GateResult) -> str:
     """Return the result under schema ``trueput.gate/1``: NaN as null, infinities as text."""
     document = {
         "schema": SCHEMA,
+        "schema_version": SCHEMA_VERSION,
         "verdict": result.verdict.value,
         "exit_code": result.exit_code,
         "slo": result.slo,
         "window_rule": result.window_rule,
+        "notes": [{"level": note.level, "text": note.text} for note in result.notes],
         "baseline": {"config": result.baseline_config, "runs": list(result.baseline_runs)},
         "candidates": [_candidate(candidate) for candidate in result.candidates],
     }
@@ -39,6 +43,8 @@ def _candidate(candidate: CandidateResult) -> dict[str, object]:
         "config": candidate.config,
         "runs": list(candidate.runs),
         "verdict": candidate.verdict.value,
+        "reason": candidate.reason,
+        "settle_runs": candidate.settle_runs,
         "findings": [_finding(finding) for finding in candidate.findings],
         "comparability": [_difference(difference) for difference in candidate.comparability],
     }
@@ -91,6 +97,7 @@ def to_markdown(result: GateResult) -> str:
     lines += [
         f"- baseline: {_code(result.baseline_config)} ({_cell(', '.join(result.baseline_runs))})"
     ]
+    lines += [f"- **{note.level}**: {_cell(note.text)}" for note in result.notes]
     for candidate in result.candidates:
         lines += ["", *_candidate_lines(candidate)]
     return "\n".join(lines) + "\n"

@@ -29,18 +29,6 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What counts for one metric: the least relative change, the margin, and an absolute floor.
-
-    The floor is in the metric's own unit (ns, 1/s, a share); a change below it never counts.
-    """
-
-    min_effect: float
-    margin: float
-    floor: float = 0.0
-
-
-@dataclass(frozen=True)
 class Sample:
     """One run's value; ``low`` and ``high`` where it is only bounded.
 
@@ -103,12 +91,6 @@ class Effect:
     def high(self) -> float:
         """One-sided 95 % upper bound of the estimate."""
         return self._shown(self.centre_high + self._reach())
-
-    def at_least(self, share: float, floor: float) -> float:
-        """Return the relative change that counts: ``share``, or the floor where that is more."""
-        if self.scale is Scale.POINTS:
-            return max(share, floor)
-        return max(share, floor / self.baseline)
 
     def rose(self, min_effect: float) -> bool:
         """Tell whether a rise by more than ``min_effect`` is shown."""

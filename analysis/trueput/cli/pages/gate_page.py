@@ -39,6 +39,9 @@ def draw(console: Console, result: GateResult) -> None:
     """Print the verdicts, each with its findings, reasons and scope."""
     from rich.text import Text
 
+    for note in result.notes:
+        style = "bold yellow" if note.level == "warning" else "dim"
+        say(console, f"{note.level}: {note.text}", style, 0)
     for candidate in result.candidates:
         line = Text(
             "\n" + candidate.verdict.value.replace("_", " ").upper(), STYLES[candidate.verdict]

@@ -34,7 +34,7 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
 def _judge(rule: Rule, evidence: Evidence, name: str) -> Finding:
     metric = f"quality.{name}"
     effect = _effect(evidence, name)
-    least, _ = evidence.limits(metric, effect)
+    least, _ = evidence.limits("quality", effect)
     settle: int | None = None
     if effect is None:
         outcome, text = Outcome.INCONCLUSIVE, _why_not(evidence, name)

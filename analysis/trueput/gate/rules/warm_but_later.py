@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from trueput.gate.evidence import Evidence
 from trueput.gate.figures import RunFigures, whole
+from trueput.gate.policy import Limits
 from trueput.gate.rule_api import INFORMING, Finding, Outcome, Rule, finding
 from trueput.gate.statistics import ALPHA, CONFIDENCE
 
@@ -24,7 +25,8 @@ _SCOPE = (
 def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
     """Return one finding for the share of compared warm requests that reached decode later."""
     before, after = _counted(evidence.baseline), _counted(evidence.candidate)
-    least = evidence.policy.limits(_METRIC).min_effect
+    own = evidence.policy.metrics.get(_METRIC, Limits())
+    least = max(evidence.policy.min_effect if own.min_effect is None else own.min_effect, own.floor)
     low = high = None
     if after is None:
         outcome = Outcome.INCONCLUSIVE if before else Outcome.NOT_APPLICABLE

@@ -1,46 +1,34 @@
-"""The gate's policy: a small TOML file, every key of which is used and every other is an error."""
+"""From a TOML file to a policy; any unknown or misused key is an error that names the nearest."""
 
 from __future__ import annotations
 
 import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from datetime import date, datetime
 from pathlib import Path
 
 from trueput.errors import UsageError
-from trueput.gate.statistics import Limits, Noise
-from trueput.slo import KEYS, Slo, parse_slo
+from trueput.gate.policy.keys import SLO_CHOICES, names, tables
+from trueput.gate.policy.metrics import METRICS
+from trueput.gate.policy.model import (
+    BLOCKING,
+    INCONCLUSIVE,
+    INFORMING,
+    NOT_COMPARABLE,
+    VERSION,
+    Limits,
+    Override,
+    Policy,
+)
+from trueput.gate.statistics import Noise
+from trueput.slo import KEYS, Slo, parse_slo, parse_span
 
-VERSION = 1
-BLOCKING, INFORMING = "blocking", "informing"
 _EXAMPLE = 'write limits as text: ttft = "500ms"'
 _NUMBERS = ("min_effect", "margin", "floor_log_sd", "run_log_sd")
-_KEYS = ("version", *_NUMBERS, "slo", "must_match", "under_test", "rules")
-_SLO_CHOICES = {"from": ("sent", "scheduled"), "undefined": ("pass", "fail")}
-
-
-@dataclass(frozen=True)
-class Policy:
-    """What the gate holds a candidate to; shares and log sds as plain numbers (0.05 is 5 %)."""
-
-    slo: Slo = field(default_factory=Slo)
-    min_effect: float = 0.05
-    margin: float = 0.05
-    noise: Noise = field(default_factory=Noise)
-    must_match: frozenset[str] = frozenset()
-    under_test: frozenset[str] = frozenset()
-    rules: Mapping[str, str] = field(default_factory=dict)
-    metrics: Mapping[str, Limits] = field(default_factory=dict)
-
-    def limits(self, metric: str) -> Limits:
-        """Return what counts for a metric: its own limits, else those of the whole policy."""
-        return self.metrics.get(metric) or Limits(self.min_effect, self.margin)
-
-    @property
-    def slo_text(self) -> str | None:
-        """The objective in the grammar of ``--slo``; ``None`` when the policy names none."""
-        return self.slo.text() or None
+_MOST_REPEATS = 1000
+_MOST_EXIT = 99
 
 
 def load_policy(path: Path, rules: Iterable[str] | None = None) -> Policy:
@@ -63,7 +51,7 @@ def parse_policy(source: str, where: str = "policy", rules: Iterable[str] | None
         raise UsageError(
             f"{where}: not TOML: {error}", hint="its keys stand in docs/reference/policy.md"
         ) from error
-    _known(document, _KEYS, where)
+    _known(document, (*names(""), *tables()), where)
     if document.get("version", VERSION) != VERSION:
         raise UsageError(
             f"{where}: version {document['version']!r} is not known, expected {VERSION}",
@@ -72,6 +60,8 @@ def parse_policy(source: str, where: str = "policy", rules: Iterable[str] | None
     numbers = {key: _number(document[key], key, where) for key in _NUMBERS if key in document}
     slo = _table(document, "slo", where)
     default = Noise()
+    exits = _table(document, "exit", where)
+    _known(exits, names("exit"), f"{where}: [exit]")
     policy = Policy(
         slo=_objective(slo, where),
         min_effect=numbers.get("min_effect", Policy.min_effect),
@@ -80,6 +70,14 @@ def parse_policy(source: str, where: str = "policy", rules: Iterable[str] | None
             numbers.get("floor_log_sd", default.floor_log_sd),
             numbers.get("run_log_sd", default.run_log_sd),
         ),
+        repeats=_whole(document.get("repeats", Policy.repeats), "repeats", 1, _MOST_REPEATS, where),
+        exits={
+            key: _whole(exits[key], f"[exit] {key}", 0, _MOST_EXIT, where)
+            for key in (INCONCLUSIVE, NOT_COMPARABLE)
+            if key in exits
+        },
+        metrics=_metrics(_table(document, "metrics", where), where),
+        overrides=_overrides(document.get("overrides", []), rules, where),
         must_match=_aspects(_table(document, "must_match", where), "must_match", where),
         under_test=_aspects(_table(document, "under_test", where), "under_test", where),
         rules=_severities(_table(document, "rules", where), rules, where),
@@ -94,7 +92,7 @@ def parse_policy(source: str, where: str = "policy", rules: Iterable[str] | None
 
 def _objective(slo: Mapping[str, object], where: str) -> Slo:
     """Return the limits of [slo], with where they start and what an undefined metric does."""
-    _known(slo, (*KEYS, *_SLO_CHOICES), f"{where}: [slo]")
+    _known(slo, names("slo"), f"{where}: [slo]")
     parts = []
     for key in KEYS:
         value = slo.get(key)
@@ -112,7 +110,7 @@ def _objective(slo: Mapping[str, object], where: str) -> Slo:
 
 
 def _choice(slo: Mapping[str, object], key: str, where: str) -> str:
-    choices = _SLO_CHOICES[key]
+    choices = SLO_CHOICES[key]
     value = slo.get(key, choices[0])
     if not isinstance(value, str) or value not in choices:
         raise UsageError(
@@ -129,6 +127,105 @@ def _number(value: object, key: str, where: str) -> float:
             hint=f"{key} = 0.05 means 5 %",
         )
     return float(value)
+
+
+def _whole(value: object, key: str, least: int, most: int, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise UsageError(
+            f"{where}: {key} = {value!r}, expected a whole number from {least} to {most}",
+            hint=f"write {key.split()[-1]} = 3",
+        )
+    return value
+
+
+def _metrics(table: Mapping[str, object], where: str) -> dict[str, Limits]:
+    """Return each metric's own limits; floors of spans are text with a unit."""
+    _known(table, METRICS, f"{where}: [metrics]")
+    found = {}
+    for metric, limits in table.items():
+        place = f"{where}: [metrics.{metric}]"
+        if not isinstance(limits, dict):
+            raise UsageError(
+                f"{where}: metrics.{metric} = {limits!r}, expected a table",
+                hint=f"write [metrics.{metric}] and below it min_effect = 0.03",
+            )
+        _known(limits, names("metrics.METRIC"), place)
+        effect = limits.get("min_effect")
+        found[metric] = Limits(
+            None if effect is None else _number(effect, "min_effect", place),
+            _floor(limits.get("floor", 0), metric, place),
+        )
+    return found
+
+
+def _floor(value: object, metric: str, where: str) -> float:
+    unit = METRICS[metric]
+    if unit == "ns":
+        if value == 0 or isinstance(value, str):
+            return float(parse_span(value, where) if isinstance(value, str) else 0)
+        raise UsageError(
+            f"{where}: floor = {value!r}, expected text with a unit", hint='write floor = "20ms"'
+        )
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not 0 <= value < (1 if unit == "ratio" else 1e18)
+    ):
+        expected = "a share from 0 to 1" if unit == "ratio" else f"a number in {unit}, 0 or more"
+        raise UsageError(f"{where}: floor = {value!r}, expected {expected}", "floor = 0.1")
+    return float(value)
+
+
+def _overrides(listed: object, rules: Iterable[str] | None, where: str) -> tuple[Override, ...]:
+    if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
+        raise UsageError(f"{where}: overrides is no list of tables", hint="write [[overrides]]")
+    found: list[Override] = []
+    for number, table in enumerate(listed, 1):
+        place = f"{where}: [[overrides]] number {number}"
+        _known(table, names("overrides"), place)
+        override = _override(table, rules, place)
+        if any((o.kind, o.name) == (override.kind, override.name) for o in found):
+            raise UsageError(
+                f"{place}: {override.kind} {override.name} is overridden twice",
+                hint="keep the one that holds",
+            )
+        found.append(override)
+    return tuple(found)
+
+
+def _override(table: Mapping[str, object], rules: Iterable[str] | None, where: str) -> Override:
+    kinds = {"rule": "severity", "aspect": "blocks"}
+    given = [kind for kind in kinds if kind in table]
+    if len(given) != 1:
+        raise UsageError(
+            f"{where}: expected either `rule` or `aspect`",
+            hint='write rule = "goodput-drop" and severity = "informing"',
+        )
+    kind = given[0]
+    wrong = kinds["aspect" if kind == "rule" else "rule"]
+    needed = (kinds[kind], "owner", "reason", "expires")
+    missing = [key for key in needed if key not in table]
+    if missing or wrong in table:
+        what = f"`{missing[0]}` is missing" if missing else f"`{wrong}` does not go with `{kind}`"
+        raise UsageError(f"{where}: {what}", hint=f"an override by {kind} has {', '.join(needed)}")
+    name, owner, reason = (_said(table, key, where) for key in (kind, "owner", "reason"))
+    expires = table["expires"]
+    if isinstance(expires, datetime) or not isinstance(expires, date):
+        raise UsageError(
+            f"{where}: expires = {expires!r}, expected a date", hint="write expires = 2027-01-31"
+        )
+    if kind == "rule":
+        value = _severities({name: table["severity"]}, rules, where)[name]
+    else:
+        value = BLOCKING if _aspects({name: table["blocks"]}, "overrides", where) else INFORMING
+    return Override(kind, name, value, owner, reason, expires)
+
+
+def _said(table: Mapping[str, object], key: str, where: str) -> str:
+    value = table[key]
+    if not isinstance(value, str) or not value.strip():
+        raise UsageError(f"{where}: {key} = {value!r}, expected text", hint=f'write {key} = "..."')
+    return value.strip()
 
 
 def _table(document: Mapping[str, object], key: str, where: str) -> dict[str, object]:
