@@ -90,6 +90,11 @@ class Evidence:
         return self.ratio(lambda run: samples.output_tokens(run, self.per_device, self.single))
 
     @cached_property
+    def answers(self) -> Effect | None:
+        """Mean output length of the requests that ended as asked."""
+        return self.ratio(samples.answer_tokens)
+
+    @cached_property
     def ttft(self) -> Effect | None:
         """Median time to first token of the requests that ended as asked."""
         return self._median("ttft_ns", with_failures=False)

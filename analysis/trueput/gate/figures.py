@@ -152,7 +152,10 @@ class RunFigures:
         """Say why nothing can be judged from this run; ``None`` when something can."""
         if self.unusable is not None:
             return self.unusable
-        counts = [self.count("planned"), self.count("sent")]
+        planned = self.count("planned")
+        if planned and self.count("unknown") == planned:
+            return f"tells of none of its {planned} requests how it ended or how long it took"
+        counts = [planned, self.count("sent")]
         known = [count for count in counts if count is not None]
         if any(known) or (not known and len(self.requests)):
             return None

@@ -22,8 +22,9 @@ DISTANCE_LIMIT = 0.12
 LENGTH_DRIFT = 0.02
 #: Largest relative difference of the mean length that still counts as the same load.
 MEAN_LENGTH_LIMIT = 0.05
-#: Gaps may jitter by half a mean gap, and by this much, before their order counts as another.
+#: Gaps may jitter by half a mean gap, and by this much, before their place counts as another.
 _GAP_JITTER_NS = 10_000_000
+#: Share of the places from which on an order counts as another one.
 _OTHER_PLACES = 0.1
 #: Points by which prefix reuse must differ to be listed.
 _REUSE_POINTS = 0.05
@@ -116,19 +117,26 @@ def fingerprint_gap(b: RunFigures, c: RunFigures) -> Gap | None:
 
     if _same(b, c, "fingerprint"):
         return None
-    one, other = (
-        np.stack([run.requests.column(name) for name in LENGTHS.values()]) for run in (b, c)
-    )
+    one, other = (_pairs_as_sent(run) for run in (b, c))
     if not one.size or not other.size or np.isnan(one).any() or np.isnan(other).any():
-        return None
-    if np.array_equal(one, other):
         return None
     if not np.array_equal(one[:, np.lexsort(one)], other[:, np.lexsort(other)]):
         return None  # the lengths themselves differ, and their own aspects say by how much
     moved = float((one != other).any(axis=0).mean())
+    if moved <= _OTHER_PLACES:
+        return None
     before, after = ((text(run.workload, "fingerprint") or "in order")[:12] for run in (b, c))
     size = f"the same lengths in another order, {moved:.0%} of the places"
     return moved, Difference("fingerprint", before, after, size, False)
+
+
+def _pairs_as_sent(run: RunFigures) -> Numbers:
+    """Return prompt and asked lengths, a column each request, in order of sending."""
+    import numpy as np
+
+    pairs = np.stack([run.requests.column(name) for name in LENGTHS.values()])
+    found: Numbers = pairs[:, np.argsort(run.requests.column("sent_ns"), kind="stable")]
+    return found
 
 
 def _same(b: RunFigures, c: RunFigures, column: str) -> bool:

@@ -102,6 +102,16 @@ def lost_share(run: RunFigures) -> Sample | None:
     return Sample.exact(min(max(1 - complete / planned, 0.0), 1.0), trials=planned)
 
 
+def answer_tokens(run: RunFigures) -> Sample | None:
+    """Return the mean output length of the requests that ended as asked; needs every length."""
+    import numpy as np
+
+    lengths = run.requests.column("output_tokens")[run.requests.survived]
+    if not len(lengths) or np.isnan(lengths).any():
+        return None
+    return Sample.exact(float(lengths.mean()))
+
+
 def recomputed_share(run: RunFigures) -> Sample | None:
     """Return recomputed tokens as a share of the scheduled ones, with its bounds."""
     row = run.recompute

@@ -42,7 +42,7 @@ SELECT
 FROM request_outcomes AS o
 LEFT JOIN starts AS s ON s.run_id = o.run_id
 WHERE o.outcome IS DISTINCT FROM 'other_traffic'
-ORDER BY run_ix, o.session, o.row_ix, o.sent_at_ns, o.request_id
+ORDER BY run_ix, o.sent_at_ns, o.prompt_tokens, o.asked_output_tokens, o.request_id, o.row_ix
 """
 _NUMBERS = {
     "sent_ns": "o.sent_at_ns - s.start_ns",
@@ -97,7 +97,7 @@ def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
 
 
 def _requests(warehouse: Warehouse, run_ids: list[str]) -> dict[str, Requests]:
-    """Return the planned requests of each run as columns, in the client's order of sending."""
+    """Return the planned requests of each run as columns, in order of sending."""
     import numpy as np
 
     numbers = (
