@@ -123,7 +123,8 @@ def span(row: dict[str, object], instance: str | None) -> dict[str, object]:
                         "scope": {"name": "vllm.llm_engine"},
                         "spans": [
                             {
-                                "name": "llm_request", "traceId": "ab" * 16, "spanId": f"{place:016x}",
+                                "name": "llm_request", "traceId": "ab" * 16,
+                                "spanId": f"{place:016x}",
                                 "startTimeUnixNano": str(start),
                                 "endTimeUnixNano": str(start + 500_000_000),
                                 "attributes": named[1], "status": {},

@@ -189,7 +189,7 @@ METRIC_CASES: dict[str, tuple[Sides, str]] = {
     "goodput_rps": (fewer(10), "0.2"),
     "slo_attainment_ratio": (fewer(10), "0.5"),
     "lost_requests_ratio": ((repeats("a", 3), repeats("b", 3, "g" * 35 + "f" * 15)), "0.9"),
-    "output_tokens_per_answer": (
+    "answer_tokens_per_request": (
         (repeats("a", 3), [
             replace(r, requests=Requests.of(replace(x, output_tokens=10) for x in r.requests))
             for r in repeats("b", 3)

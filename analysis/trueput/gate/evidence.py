@@ -91,7 +91,7 @@ class Evidence:
 
     @cached_property
     def answers(self) -> Effect | None:
-        """Mean output length of the requests that ended as asked."""
+        """Output tokens of the requests that ended as asked, for each planned request."""
         return self.ratio(samples.answer_tokens)
 
     @cached_property

@@ -87,10 +87,33 @@ def length_gap(aspect: str, b: RunFigures, c: RunFigures, strict: bool) -> Gap |
     blocks = distance > DISTANCE_LIMIT or abs(change) > MEAN_LENGTH_LIMIT
     if not (of_all(b, len(lengths_b)) and of_all(c, len(lengths_c))):
         # Lost requests without a length would pass for a lighter load: a finding, not this.
-        size, blocks = f"{size}; not known for every planned request", False
+        size = f"{size}; not known for every planned request"
+        blocks = _surely((b, lengths_b), (c, lengths_c), distance)
     return max(distance, abs(change)), Difference(
         aspect, _mean_text(lengths_b), _mean_text(lengths_c), size, blocks
     )
+
+
+def _surely(
+    base: tuple[RunFigures, Numbers], cand: tuple[RunFigures, Numbers], distance: float
+) -> bool:
+    """Tell whether the loads differ whatever the unknown lengths are, within those that are known.
+
+    With a share s of the lengths known the distance is at least distance x s - (1 - s).
+    """
+    low = min(float(known[0]) for _, known in (base, cand))
+    high = max(float(known[-1]) for _, known in (base, cand))
+    share, means = 1.0, []
+    for run, known in (base, cand):
+        planned = max(len(run.requests), run.count("planned") or 0, len(known))
+        missing = planned - len(known)
+        share *= len(known) / planned
+        total = float(known.sum())
+        means.append(((total + missing * low) / planned, (total + missing * high) / planned))
+    if distance * share - (1 - share) > DISTANCE_LIMIT:
+        return True
+    (low_b, high_b), (low_c, high_c) = means
+    return low_c > high_b * (1 + MEAN_LENGTH_LIMIT) or high_c < low_b * (1 - MEAN_LENGTH_LIMIT)
 
 
 def kolmogorov(

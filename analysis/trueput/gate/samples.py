@@ -103,13 +103,17 @@ def lost_share(run: RunFigures) -> Sample | None:
 
 
 def answer_tokens(run: RunFigures) -> Sample | None:
-    """Return the mean output length of the requests that ended as asked; needs every length."""
+    """Return output tokens of requests that ended as asked, for each planned request.
+
+    A lost request has none, so that losing a short answer cannot lengthen the others.
+    """
     import numpy as np
 
     lengths = run.requests.column("output_tokens")[run.requests.survived]
+    planned = run.count("planned") or len(run.requests)
     if not len(lengths) or np.isnan(lengths).any():
         return None
-    return Sample.exact(float(lengths.mean()))
+    return Sample.exact(float(lengths.sum()) / planned)
 
 
 def recomputed_share(run: RunFigures) -> Sample | None:

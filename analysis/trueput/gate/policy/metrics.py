@@ -26,7 +26,7 @@ METRICS: Final = {
     "goodput_rps": "1/s",
     "slo_attainment_ratio": "ratio",
     "lost_requests_ratio": "ratio",
-    "output_tokens_per_answer": "tokens",
+    "answer_tokens_per_request": "tokens",
     "recomputed_ratio": "ratio",
     "output_tokens_per_s": "tokens/s",
     "ttft_ns_p50": "ns",

@@ -13,8 +13,11 @@ from trueput.gate.settling import requests_text, settled_by, settling_text
 from trueput.gate.statistics import Effect
 
 _METRIC = "lost_requests_ratio"
-_ANSWERS = "output_tokens_per_answer"
-_ANSWERS_SCOPE = "It compares mean output lengths; whether the answers are worse it cannot tell."
+_ANSWERS = "answer_tokens_per_request"
+_ANSWERS_SCOPE = (
+    "It compares output tokens of complete requests for each planned one; whether the answers are "
+    "worse it cannot tell."
+)
 _SCOPE = (
     "Lost means planned and not ended as asked: rejected, failed, aborted, unfinished, "
     "not sent or unknown; it does not say whose fault that was."
@@ -55,10 +58,15 @@ def _lost(rule: Rule, evidence: Evidence) -> Finding:
 
 
 def _shorter(rule: Rule, evidence: Evidence) -> list[Finding]:
-    """Return a finding where complete answers look shorter: less work, that reads as faster."""
-    effect = evidence.answers
+    """Return a finding where complete answers look shorter: less work, that reads as faster.
+
+    Not where losses explain it: they have the finding above, which then is no pass.
+    """
+    effect, lost = evidence.answers, evidence.lost
     least, _ = evidence.limits(_ANSWERS, effect)
     if effect is None or effect.estimate >= effect.none - least:
+        return []
+    if lost is not None and lost.rose(evidence.limits(_METRIC, lost)[0]):
         return []
     settle: int | None = None
     if effect.fell(least):
