@@ -115,7 +115,8 @@ def _middle(values: Sequence[float]) -> float:
     return float(f"{math.exp(_mean([math.log(v) for v in values])):.10g}")
 
 
-def _line(metric: Metric, base: Sequence[RunFigures], cand: Sequence[RunFigures]) -> Line:
+def line_of(metric: Metric, base: Sequence[RunFigures], cand: Sequence[RunFigures]) -> Line:
+    """Return one metric of two sides; bounds where its figures are positive and it is judged."""
     sides = [[metric.read(run) for run in side] for side in (base, cand)]
     means = [
         _mean([v for v in side if v is not None]) if None not in side and side else None
@@ -161,7 +162,7 @@ def compare(
             Comparison(
                 baseline=sides[0],
                 candidate=side,
-                lines=tuple(_line(m, baseline, runs) for m in METRICS),
+                lines=tuple(line_of(m, baseline, runs) for m in METRICS),
                 differences=tuple(compare_sides(baseline, runs)),
                 method="one run on a side: run-to-run variation of 10 % is assumed, not measured"
                 if single
