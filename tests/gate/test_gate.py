@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import pytest
 from gate.made_up import SECOND, repeats, run
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from trueput.errors import UsageError
 from trueput.gate.figures import RunFigures
@@ -254,56 +252,6 @@ def test_bounded_goodput_is_judged_by_its_bounds() -> None:
     assert same.outcome == "inconclusive"
     open_end = worst(judge(base, [bounded(f"b{i}", 0.0, 1.0) for i in range(3)]), "goodput-drop")
     assert open_end.outcome == "inconclusive"
-
-
-# --- properties ------------------------------------------------------------------------------
-
-letters = st.text(alphabet="glfr", min_size=12, max_size=60)
-
-
-@settings(max_examples=60, deadline=None)
-@given(letters, letters, st.integers(0, 59), st.sampled_from([8_000, 10_000, 14_000]))
-def test_a_late_request_made_good_never_turns_pass_into_flagged(
-    before: str, load: str, place: int, tokens: int
-) -> None:
-    base = repeats("a", 3, load)
-    place %= len(before)
-    better = before[:place] + ("g" if before[place] == "l" else before[place]) + before[place + 1 :]
-    first = gate(base, [("c", repeats("b", 3, before, tokens=tokens))]).verdict
-    second = gate(base, [("c", repeats("b", 3, better, tokens=tokens))]).verdict
-    assert not (first is Verdict.PASS and second is Verdict.FLAGGED)
-
-
-@settings(max_examples=60, deadline=None)
-@given(letters, letters, st.integers(0, 59), st.sampled_from([8_000, 10_000, 14_000]))
-def test_a_good_request_made_failed_never_reaches_a_pass(
-    before: str, load: str, place: int, tokens: int
-) -> None:
-    base = repeats("a", 3, load)
-    place %= len(before)
-    worse = before[:place] + ("f" if before[place] == "g" else before[place]) + before[place + 1 :]
-    first = gate(base, [("c", repeats("b", 3, before, tokens=tokens))]).verdict
-    second = gate(base, [("c", repeats("b", 3, worse, tokens=tokens))]).verdict
-    assert first is Verdict.PASS or second is not Verdict.PASS
-
-
-@settings(max_examples=30, deadline=None)
-@given(letters, letters, st.integers(1, 3))
-def test_units_and_order_change_no_verdict(before: str, after: str, count: int) -> None:
-    plain = judge(repeats("a", count, before), repeats("b", count, after, tokens=12_000))
-    other = judge(
-        repeats("a", count, before, scale=1000, shuffled=True)[::-1],
-        repeats("b", count, after, scale=1000, shuffled=True, tokens=12_000)[::-1],
-    )
-    assert [(f.rule, f.outcome) for f in plain.findings] == [
-        (f.rule, f.outcome) for f in other.findings
-    ]
-    for one, two in zip(plain.findings, other.findings, strict=True):
-        for figure, other_figure in ((one.ratio, two.ratio), (one.ratio_high, two.ratio_high)):
-            if figure is None or other_figure is None:
-                assert figure is other_figure
-            else:
-                assert figure == pytest.approx(other_figure, rel=1e-9, nan_ok=True)
 
 
 # --- output ----------------------------------------------------------------------------------
