@@ -126,12 +126,16 @@ def kolmogorov(
     a, b = np.sort(np.asarray(one, dtype=float)), np.sort(np.asarray(other, dtype=float))
     points = np.concatenate([a, b])
 
-    def above(below: Numbers, within: Numbers) -> float:
-        share = np.searchsorted(below, points, side="right") / len(below)
-        reached = np.searchsorted(within, points * (1 + drift), side="right") / len(within)
-        return float((share - reached).max())
+    def below(values: Numbers, at: Numbers) -> Numbers:
+        found: Numbers = np.searchsorted(values, at, side="right") / len(values)
+        return found
 
-    return max(0.0, above(a, b), above(b, a))
+    share_a, share_b = below(a, points), below(b, points)
+    if not drift:
+        return float(np.abs(share_a - share_b).max())
+    drifted = points * (1 + drift)
+    above = (share_a - below(b, drifted)).max(), (share_b - below(a, drifted)).max()
+    return max(0.0, float(max(above)))
 
 
 def fingerprint_gap(b: RunFigures, c: RunFigures) -> Gap | None:

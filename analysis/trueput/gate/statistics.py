@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 
 from trueput.gate.resampling import between_runs
 
@@ -239,6 +240,7 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in stats.false_discovery_control(list(p_values), method="bh")]
 
 
+@cache
 def _quantile(degrees: int | None) -> float:
     from scipy import stats
 

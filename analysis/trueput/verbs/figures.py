@@ -48,8 +48,9 @@ _NUMBERS = {
     "sent_ns": "o.sent_at_ns - s.start_ns",
     "end_ns": "coalesce(o.ended_at_ns, o.sent_at_ns + o.e2e_ns) - s.start_ns",
 }
-_MOST_REQUESTS = 250_000
-"""Requests of the runs that are opened at once, so that memory does not grow with their number."""
+_MOST_ROWS = 600_000
+"""Ingested rows of the runs that are opened at once: so few that every inner model is computed
+once, and memory does not grow with the number of runs."""
 
 
 def figures(run_ids: Sequence[str], reading: Reading) -> dict[str, RunFigures]:
@@ -64,16 +65,16 @@ def figures(run_ids: Sequence[str], reading: Reading) -> dict[str, RunFigures]:
 
 
 def _pieces(run_ids: list[str], reading: Reading) -> list[list[str]]:
-    """Return the runs in groups of a bounded number of request records."""
+    """Return the runs in groups of a bounded number of ingested rows."""
     store = reading.open_store()
     pieces: list[list[str]] = []
     room = 0
     for run_id in run_ids:
         manifest = store.manifest(run_id)
-        rows = 0 if manifest is None else manifest.rows.get("requests", 0)
+        rows = 0 if manifest is None else sum(manifest.rows.values())
         if not pieces or rows > room:
             pieces.append([])
-            room = _MOST_REQUESTS
+            room = _MOST_ROWS
         pieces[-1].append(run_id)
         room -= rows
     return pieces
