@@ -9,8 +9,8 @@ from gate.bench_runs import bench, write
 SERIES = '[labels]\nseries = "nightly"\n[slo]\nttft = "1s"\n'
 
 
-def night(root: Path, number: int, late: int = 0, run_toml: str = SERIES) -> Path:
-    """Write night `number` (from 1), of 20 requests of which `late` miss the objective."""
-    slow = [2.0] * late + [0.3 + number / 1000] * (20 - late)
+def night(root: Path, number: int, late: int = 0, run_toml: str = SERIES, count: int = 20) -> Path:
+    """Write night `number` (from 1), of `count` requests of which `late` miss the objective."""
+    slow = [2.0] * late + [0.3 + number / 1000] * (count - late)
     made = bench(slow, date=f"202611{number:02}-030000")
     return write(root / f"night{number:02}", made, run_toml)
