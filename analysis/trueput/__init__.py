@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trueput.errors import ExitCode, TrueputError
-    from trueput.verbs import policy
+    from trueput.verbs import baseline, policy
     from trueput.verbs.compare import compare
     from trueput.verbs.demo import demo
     from trueput.verbs.doctor import doctor
     from trueput.verbs.explain import explain
     from trueput.verbs.gate import gate
+    from trueput.verbs.history import history
     from trueput.verbs.ingest import ingest
     from trueput.verbs.kv import kv
     from trueput.verbs.noise import noise
@@ -39,12 +40,14 @@ _HOME = {
     "ExitCode": "errors",
     "Reading": "verbs.opening",
     "TrueputError": "errors",
+    "baseline": "verbs.baseline",
     "compare": "verbs.compare",
     "db": "verbs.sql",
     "demo": "verbs.demo",
     "doctor": "verbs.doctor",
     "explain": "verbs.explain",
     "gate": "verbs.gate",
+    "history": "verbs.history",
     "ingest": "verbs.ingest",
     "kv": "verbs.kv",
     "noise": "verbs.noise",
@@ -57,8 +60,9 @@ _HOME = {
 }
 
 __all__ = [
-    "ExitCode", "Reading", "TrueputError", "compare", "db", "demo", "doctor", "explain", "gate",
-    "ingest", "kv", "noise", "policy", "runs", "show", "sources", "sql", "tables",
+    "ExitCode", "Reading", "TrueputError", "baseline", "compare", "db", "demo", "doctor", "explain",
+    "gate", "history", "ingest", "kv", "noise", "policy", "runs", "show", "sources", "sql",
+    "tables",
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from trueput.attribution.run import PROBLEM_CODES as ATTRIBUTION_CODES
 from trueput.gate.comparability import ASPECTS
 from trueput.gate.policy.keys import KEYS as POLICY_KEYS
 from trueput.gate.policy.metrics import METRICS as POLICY_METRICS
+from trueput.gate.render.schema import schema_text
 from trueput.gate.rule_api import Outcome
 from trueput.gate.rules import discover
 from trueput.ingest.run import PROBLEM_CODES as INGEST_CODES
@@ -50,6 +51,7 @@ def pages(cli_reference: str = "") -> dict[str, str]:
         "rules.md": _rules_page(),
         "policy.md": _policy_page(),
     }
+    found["gate.schema.json"] = schema_text()
     if cli_reference:
         found["cli.md"] = _page("Commands", _CLI_INTRO, cli_reference)
     return {f"{FOLDER}/{name}": text for name, text in sorted(found.items())}
@@ -63,7 +65,7 @@ def stale(root: Path, cli_reference: str = "") -> list[str]:
         for name, text in made.items()
         if not (root / name).is_file() or (root / name).read_text(encoding="utf-8") != text
     ]
-    there = {f"{FOLDER}/{path.name}" for path in (root / FOLDER).glob("*.md")}
+    there = {f"{FOLDER}/{path.name}" for path in (root / FOLDER).glob("*.*")}
     return sorted({*old, *(there - set(made))})
 
 

@@ -9,6 +9,7 @@ import io
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree as Xml
 
 import pytest
 from cli.program import CHECKOUT, Done, Program
@@ -138,3 +139,15 @@ def test_the_store_stays_where_it_is(tmp_path: Path) -> None:
     assert {p.name for p in (tmp_path / "inside").iterdir()} == {"store"}
     names = json.loads(program("runs", "--format", "json").stdout)
     assert {"007", "20261129"} <= {r["run_id"] for r in names}
+
+
+def test_junit_and_annotations(hostile: Program, tmp_path: Path) -> None:
+    gate = ("gate", NAME, f"{NAME}2", "--slo", "ttft=5s,tpot=20ms", "--format")
+    summary = tmp_path / "summary.md"
+    github = hostile(*gate, "github", environment={"GITHUB_STEP_SUMMARY": str(summary)})
+    junit = hostile(*gate, "junit")
+    for done in (github, junit):
+        harmless(done)
+    assert all(re.match("::(error|warning|notice) title=", x) for x in github.stdout.splitlines())
+    assert Xml.fromstring(junit.stdout).tag == "testsuites"
+    assert not re.search(r"<[a-z/!?]", re.sub("`[^`]*`", "", summary.read_text()))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from trueput.cli.app import build
 from trueput.cli.reference import cli_reference
 from trueput.docs import FOLDER, pages, problem_codes, stale
 from trueput.gate import policy
@@ -153,3 +157,18 @@ def test_the_examples_in_the_guides_are_valid(tmp_path: Path) -> None:
         path = tmp_path / "run.toml"
         path.write_text(text, encoding="utf-8")
         assert read_run_toml(path).problems == []
+
+
+def test_commands_in_the_jobs_exist() -> None:
+    """Every `trueput` command line of the CI guide has a verb and options that the program has."""
+    group: Any = typer.main.get_command(build())
+    text = (DOCS / "guides" / "ci.md").read_text("utf-8")
+    lines = re.findall(r"^\s+(?:- |run: )*(trueput [a-z].*)$", text, re.MULTILINE)
+    assert len(lines) == 4
+    for line in lines:
+        words = shlex.split(line.partition(" ||")[0])[1:]
+        command = group.commands[words.pop(0)]
+        if hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("-")} <= known, line

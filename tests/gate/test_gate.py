@@ -265,13 +265,16 @@ def result_of(name: str = "candidate") -> GateResult:
 def test_json_has_exactly_the_schema() -> None:
     document = json.loads(to_json(result_of()), parse_constant=pytest.fail)
     assert list(document) == [
-        "schema", "verdict", "exit_code", "slo", "window_rule", "baseline", "candidates",
+        "schema", "schema_version", "verdict", "exit_code", "slo", "window_rule", "notes",
+        "baseline", "candidates",
     ]  # fmt: skip
     assert document["schema"] == "trueput.gate/1"
     assert document["slo"] == "ttft=1000ms"
     assert document["baseline"] == {"config": "base", "runs": ["a0", "a1"]}
     candidate = document["candidates"][0]
-    assert list(candidate) == ["config", "runs", "verdict", "findings", "comparability"]
+    assert list(candidate) == [
+        "config", "runs", "verdict", "reason", "settle_runs", "findings", "comparability",
+    ]  # fmt: skip
     assert list(candidate["findings"][0]) == [
         "rule", "severity", "outcome", "metric", "unit", "baseline", "candidate", "ratio",
         "ratio_low", "ratio_high", "confidence", "method", "basis", "conclusion", "scope",

@@ -12,6 +12,7 @@ from trueput.gate.figures import RunFigures, number
 from trueput.gate.loads import Difference
 from trueput.gate.percentiles import percentile, too_few
 from trueput.gate.statistics import Noise, Sample, ratio_effect
+from trueput.verbs.base_side import base_side
 from trueput.verbs.figures import figures
 from trueput.verbs.opening import Configuration, Reading, configuration
 
@@ -151,7 +152,8 @@ def compare(
     if not candidates:
         raise UsageError("no candidate given", "`trueput compare BASE CANDIDATE...`")
     how = reading or Reading()
-    sides = [configuration(a, how) for a in (base, *candidates)]
+    judged = [configuration(a, how) for a in candidates]
+    sides = [base_side(base, judged, how), *judged]
     known = figures([r for side in sides for r in side.runs], how)
     baseline = [known[r] for r in sides[0].runs]
     found = []
