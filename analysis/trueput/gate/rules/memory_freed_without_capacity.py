@@ -26,7 +26,7 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
             evidence.basis(lambda run: run.batching and {**run.batching, "basis": "reported"}),
         ),
         _judge(
-            rule, evidence, "preemptions_per_request", "Preemptions a request", samples.preempted,
+            rule, evidence, "preemptions_per_request", "Preemptions per request", samples.preempted,
             evidence.basis(lambda run: run.recompute),
         ),
     ]  # fmt: skip
