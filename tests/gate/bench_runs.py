@@ -68,6 +68,7 @@ first_token_at = "first"
 ended_at = "end"
 output_tokens = "out"
 prompt_tokens = "in"
+label = "tier"
 status = "status"
 
 [columns.units]
@@ -86,7 +87,8 @@ def write_scheduled(folder: Path, late_s: float, ttft_s: float, label: str) -> P
         due = 1_795_959_000.0 + place
         sent = due + late_s
         row = {"id": f"{label}{place}", "due": due, "sent": sent, "first": sent + ttft_s,
-               "end": sent + ttft_s + 0.2, "out": 5, "in": 100, "status": "good"}  # fmt: skip
+               "end": sent + ttft_s + 0.2, "out": 5, "in": 100, "tier": "chat",
+               "status": "good"}  # fmt: skip
         lines.append(json.dumps(row))
     (folder / "client.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "run.toml").write_text(SCHEDULED, encoding="utf-8")

@@ -100,6 +100,23 @@ SLO_CASES = {
     "[slo] from": (
         "[slo]\ne2e = '600ms'\nfrom = 'sent'", "[slo]\ne2e = '600ms'\nfrom = 'scheduled'",
     ),
+    "[[slo.class]] label": (
+        "[slo]\nttft = '1s'\n[[slo.class]]\nlabel = 'other'\nttft = '100ms'",
+        "[slo]\nttft = '1s'\n[[slo.class]]\nlabel = 'chat'\nttft = '100ms'",
+    ),
+    "[[slo.class]] prompt_tokens": (
+        "[slo]\nttft = '1s'\n[[slo.class]]\nprompt_tokens = '101..'\nttft = '100ms'",
+        "[slo]\nttft = '1s'\n[[slo.class]]\nprompt_tokens = '100..101'\nttft = '100ms'",
+    ),
+    **{
+        f"[[slo.class]] {name}": (
+            f"[slo]\nttft = '2s'\n[[slo.class]]\nprompt_tokens = '..500'\n{name} = '9s'",
+            f"[slo]\nttft = '2s'\n[[slo.class]]\nprompt_tokens = '..500'\n{name} = '{limit}'",
+        )
+        for name, limit in (
+            ("ttft", "100ms"), ("tpot", "10ms"), ("itl_p99", "100ms"), ("e2e", "200ms"),
+        )
+    },
     "[slo] undefined": (
         "[slo]\ntpot = '1s'\nundefined = 'pass'", "[slo]\ntpot = '1s'\nundefined = 'fail'",
     ),
@@ -112,7 +129,9 @@ def told(result: GateResult) -> tuple[object, ...]:
     return result.verdict, result.exit_code, to_json(same), to_markdown(same)
 
 
-@pytest.mark.parametrize("key", [k for k in KEYS if k.table != "slo"], ids=lambda k: k.shown)
+@pytest.mark.parametrize(
+    "key", [k for k in KEYS if not k.table.startswith("slo")], ids=lambda k: k.shown
+)
 def test_every_key_counts(key: object) -> None:
     shown = key.shown  # type: ignore[attr-defined]  # a Key
     if shown == "version":
@@ -144,14 +163,22 @@ def judge_ingested(tmp_path_factory: pytest.TempPathFactory) -> Judge:
     def judge(policy: str) -> GateResult:
         path = root / "gate.toml"
         path.write_text(policy, encoding="utf-8")
-        name = "one" if "undefined" in policy else "due" if "from" in policy else "five"
+        name = (
+            "one"
+            if "undefined" in policy
+            else "due"
+            if "from" in policy or "label" in policy
+            else "five"
+        )
         sides = [str(root / f"{name}_{side}") for side in "ab"]
         return gate_verb(sides[0], sides[1:], path, Reading(store=root / "store"))
 
     return judge
 
 
-@pytest.mark.parametrize("key", [k for k in KEYS if k.table == "slo"], ids=lambda k: k.shown)
+@pytest.mark.parametrize(
+    "key", [k for k in KEYS if k.table.startswith("slo")], ids=lambda k: k.shown
+)
 def test_every_key_of_the_objective_counts(key: object, judge_ingested: Judge) -> None:
     one, other = SLO_CASES[key.shown]  # type: ignore[attr-defined]  # a Key
     kept, missed = (judge_ingested(policy) for policy in (one, other))
@@ -306,6 +333,17 @@ def test_an_override_comes_before_the_tables() -> None:
         ("repeats = 2.5", "expected a whole number", "repeats = 3"),
         ("[exit]\ninconclusive = 100", "from 0 to 99", "inconclusive = 3"),
         ("[exit]\nflagged = 0", "unknown key `flagged`", "known are inconclusive"),
+        ("[[slo.class]]\nttft = '1s'", "neither label nor prompt_tokens", "label"),
+        ("[[slo.class]]\nlabel = 'a'", "no limit", "ttft"),
+        ("[[slo.class]]\nlabel = 'a'\ntfft = '1s'", "unknown key `tfft`", "`ttft`"),
+        ("[[slo.class]]\nprompt_tokens = '9..9'\nttft = '1s'", "expected FROM..TO", "0..1000"),
+        ("[slo]\nclass = 'a'", "no list of tables", "[[slo.class]]"),
+        (
+            "[[slo.class]]\nlabel = 'a'\nttft = '1s'\n"
+            "[[slo.class]]\nprompt_tokens = '5..'\nttft = '1s'",
+            "a request can be of this class and of number 1",
+            "do not overlap",
+        ),
         ("[metrics.goodput]\nfloor = 1", "unknown key `goodput`", "`goodput_rps`"),
         ("[metrics.goodput_rps]\nflor = 1", "unknown key `flor`", "`floor`"),
         ("[metrics]\ngoodput_rps = 0.1", "expected a table", "[metrics.goodput_rps]"),

@@ -40,7 +40,7 @@ from trueput.ingest.tie import tie_records
 from trueput.source_api import Clock, Fact, Problem, ReadOptions, Severity
 from trueput.sources import all_sources
 
-READER_VERSION = "2"
+READER_VERSION = "3"
 """Raised when the same bytes would give other rows."""
 
 PARALLEL_FROM_BYTES = 48 << 20

@@ -16,6 +16,8 @@ from trueput.slo import METRICS as SLO_TIMES
 #: Choices of a key of [slo], the default first.
 SLO_CHOICES: Final = {"from": ("sent", "scheduled"), "undefined": ("pass", "fail")}
 ANY: Final = "*"
+#: Tables of which a policy may hold several, each written in double brackets.
+LISTED: Final = ("slo.class", "overrides")
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Key:
         name = self.stands_for or self.name
         if not self.table:
             return name
-        return f"[[{self.table}]] {name}" if self.table == "overrides" else f"[{self.table}] {name}"
+        return f"[[{self.table}]] {name}" if self.table in LISTED else f"[{self.table}] {name}"
 
 
 _DEFAULT = Policy()
@@ -47,6 +49,11 @@ def _slo_key(name: str) -> Key:
         doc = f"Upper limit of {name}, inclusive, as text with a unit (ns, us, ms, s)."
         return Key("slo", name, "none", doc, f'"{_EXAMPLES[name]}"')
     return Key("slo", name, "none", "Fewer output tokens are `short_output`, a failure.", "1")
+
+
+def _class_key(name: str) -> Key:
+    doc = f"Upper limit of {name} for the class, in place of that of [slo]."
+    return Key("slo.class", name, f"[slo] {name}", doc, f'"{_EXAMPLES[name]}"')
 
 
 KEYS: Final[tuple[Key, ...]] = (
@@ -95,6 +102,16 @@ KEYS: Final[tuple[Key, ...]] = (
         "`pass` or `fail`: what a limit on a metric means that is undefined for a request (TPOT of "
         "a one-token reply).", '"pass"',
     ),
+    Key(
+        "slo.class", "label", "none",
+        "Requests with this label, as the column `label` of their record names it.", '"chat"',
+    ),
+    Key(
+        "slo.class", "prompt_tokens", "none",
+        "Requests whose prompt has at least FROM and fewer than TO tokens; either may be left out. "
+        "No request may be of two classes.", '"0..1000"',
+    ),
+    *(_class_key(name) for name in SLO_TIMES),
     Key(
         "metrics.METRIC", "min_effect", "min_effect",
         "Least relative change of this metric that counts, in place of the general one.", "0.03",

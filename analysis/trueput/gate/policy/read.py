@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
 from trueput.errors import UsageError
-from trueput.gate.policy.keys import SLO_CHOICES, names, tables
+from trueput.gate.policy.keys import names, tables
 from trueput.gate.policy.metrics import METRICS
 from trueput.gate.policy.model import (
     BLOCKING,
@@ -22,10 +20,10 @@ from trueput.gate.policy.model import (
     Override,
     Policy,
 )
+from trueput.gate.policy.objective import known, objective
 from trueput.gate.statistics import Noise
-from trueput.slo import KEYS, Slo, parse_slo, parse_span
+from trueput.slo import parse_span
 
-_EXAMPLE = 'write limits as text: ttft = "500ms"'
 _NUMBERS = ("min_effect", "margin", "floor_log_sd", "run_log_sd")
 _MOST_REPEATS = 1000
 _MOST_EXIT = 99
@@ -51,7 +49,7 @@ def parse_policy(source: str, where: str = "policy", rules: Iterable[str] | None
         raise UsageError(
             f"{where}: not TOML: {error}", hint="its keys stand in docs/reference/policy.md"
         ) from error
-    _known(document, (*names(""), *tables()), where)
+    known(document, (*names(""), *tables()), where)
     if document.get("version", VERSION) != VERSION:
         raise UsageError(
             f"{where}: version {document['version']!r} is not known, expected {VERSION}",
@@ -61,9 +59,9 @@ def parse_policy(source: str, where: str = "policy", rules: Iterable[str] | None
     slo = _table(document, "slo", where)
     default = Noise()
     exits = _table(document, "exit", where)
-    _known(exits, names("exit"), f"{where}: [exit]")
+    known(exits, names("exit"), f"{where}: [exit]")
     policy = Policy(
-        slo=_objective(slo, where),
+        slo=objective(slo, where),
         min_effect=numbers.get("min_effect", Policy.min_effect),
         margin=numbers.get("margin", Policy.margin),
         noise=Noise(
@@ -90,36 +88,6 @@ def parse_policy(source: str, where: str = "policy", rules: Iterable[str] | None
     return policy
 
 
-def _objective(slo: Mapping[str, object], where: str) -> Slo:
-    """Return the limits of [slo], with where they start and what an undefined metric does."""
-    _known(slo, names("slo"), f"{where}: [slo]")
-    parts = []
-    for key in KEYS:
-        value = slo.get(key)
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, (str, int)):
-            raise UsageError(f"{where}: [slo] {key} = {value!r}, expected text", hint=_EXAMPLE)
-        parts.append(f"{key}={value}")
-    limits = parse_slo(",".join(parts), f"{where}: [slo]") if parts else Slo()
-    return replace(
-        limits,
-        measured_from=_choice(slo, "from", where),
-        undefined_passes=_choice(slo, "undefined", where) == "pass",
-    )
-
-
-def _choice(slo: Mapping[str, object], key: str, where: str) -> str:
-    choices = SLO_CHOICES[key]
-    value = slo.get(key, choices[0])
-    if not isinstance(value, str) or value not in choices:
-        raise UsageError(
-            f"{where}: [slo] {key} = {value!r}, expected one of {', '.join(choices)}",
-            hint=f'write {key} = "{choices[0]}" (the default) or "{choices[1]}"',
-        )
-    return value
-
-
 def _number(value: object, key: str, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise UsageError(
@@ -140,7 +108,7 @@ def _whole(value: object, key: str, least: int, most: int, where: str) -> int:
 
 def _metrics(table: Mapping[str, object], where: str) -> dict[str, Limits]:
     """Return each metric's own limits; floors of spans are text with a unit."""
-    _known(table, METRICS, f"{where}: [metrics]")
+    known(table, METRICS, f"{where}: [metrics]")
     found = {}
     for metric, limits in table.items():
         place = f"{where}: [metrics.{metric}]"
@@ -149,7 +117,7 @@ def _metrics(table: Mapping[str, object], where: str) -> dict[str, Limits]:
                 f"{where}: metrics.{metric} = {limits!r}, expected a table",
                 hint=f"write [metrics.{metric}] and below it min_effect = 0.03",
             )
-        _known(limits, names("metrics.METRIC"), place)
+        known(limits, names("metrics.METRIC"), place)
         effect = limits.get("min_effect")
         found[metric] = Limits(
             None if effect is None else _number(effect, "min_effect", place),
@@ -182,7 +150,7 @@ def _overrides(listed: object, rules: Iterable[str] | None, where: str) -> tuple
     found: list[Override] = []
     for number, table in enumerate(listed, 1):
         place = f"{where}: [[overrides]] number {number}"
-        _known(table, names("overrides"), place)
+        known(table, names("overrides"), place)
         override = _override(table, rules, place)
         if any((o.kind, o.name) == (override.kind, override.name) for o in found):
             raise UsageError(
@@ -246,7 +214,7 @@ def _aspects(table: Mapping[str, object], name: str, where: str) -> frozenset[st
         else:
             flat[key] = value
     settings = [key for key in flat if key.startswith("config.")]
-    _known(flat, (*ASPECTS, *settings), f"{where}: [{name}]")
+    known(flat, (*ASPECTS, *settings), f"{where}: [{name}]")
     for key, value in flat.items():
         if not isinstance(value, bool):
             raise UsageError(
@@ -262,7 +230,7 @@ def _severities(
     from trueput.gate.rules import discover
 
     names = [rule.name for rule in discover()] if rules is None else list(rules)
-    _known(table, names, f"{where}: [rules]")
+    known(table, names, f"{where}: [rules]")
     for key, value in table.items():
         if value not in (BLOCKING, INFORMING):
             raise UsageError(
@@ -270,16 +238,3 @@ def _severities(
                 hint=f'write {key} = "{BLOCKING}"',
             )
     return {key: str(value) for key, value in table.items()}
-
-
-def _known(table: Mapping[str, object], keys: Iterable[str], where: str) -> None:
-    allowed = list(keys)
-    for key in table:
-        if key not in allowed:
-            raise UsageError(f"{where}: unknown key `{key}`", hint=_nearest(key, allowed))
-
-
-def _nearest(key: str, known: Iterable[str]) -> str:
-    names = list(known)
-    near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
-    return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"

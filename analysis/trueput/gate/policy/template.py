@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from trueput.gate.policy.keys import ANY, KEYS, Key
+from trueput.gate.policy.keys import ANY, KEYS, LISTED, Key
 
 _WIDTH = 96
 _HEAD = (
@@ -20,6 +20,7 @@ _EXAMPLES = {
 _WORDS = {
     "exit": "What the process exits with. 0 lets a job go on; the verdict stays what it is.",
     "slo": "The objective. --slo comes before it; run.toml and the client's own come after it.",
+    "slo.class": "Limits of one class of requests. One [[slo.class]] each.",
     "metrics.METRIC": "Limits of one metric, named as in the findings.",
     "must_match": "Aspects that have to be equal on both sides.",
     "under_test": "Aspects that may differ, being what is tried out.",
@@ -54,8 +55,8 @@ def _last(table: str) -> Key:
 
 
 def _opening(table: str) -> str:
-    if table == "overrides":
-        return "#[[overrides]]"
+    if table in LISTED:
+        return f"#[[{table}]]"
     name = _EXAMPLES[table][0] if table == "metrics.METRIC" else table
     return f"#[{name}]"
 
