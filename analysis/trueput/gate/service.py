@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from trueput.gate.figures import RunFigures, number, text
+from trueput.gate.figures import RunFigures, number
 from trueput.gate.loads import Difference, Gap, closed_loop, sends_of, sent_rate
 from trueput.gate.samples import lost_share
 
@@ -212,4 +212,4 @@ def quality_text(run: RunFigures) -> str | None:
 def asked_setting(run: RunFigures, name: str) -> str | None:
     """Return one setting of the load that was asked for; ``None`` where no file tells it."""
     value = run.asked.get(name)
-    return None if value is None else text({"value": str(value)}, "value")
+    return None if value is None else str(value)

@@ -209,8 +209,8 @@ def _aspects(table: Mapping[str, object], name: str, where: str) -> frozenset[st
 
     flat: dict[str, object] = {}
     for key, value in table.items():
-        if key == "config" and isinstance(value, dict):
-            flat.update({f"config.{inner}": item for inner, item in value.items()})
+        if key in ("config", "asked") and isinstance(value, dict):
+            flat.update({f"{key}.{inner}": item for inner, item in value.items()})
         else:
             flat[key] = value
     settings = [key for key in flat if key.startswith("config.")]

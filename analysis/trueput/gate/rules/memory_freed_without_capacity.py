@@ -21,15 +21,11 @@ _SCOPE = (
 def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
     """Return one finding for KV pressure and one for preemptions, set against goodput."""
     return [
+        _judge(rule, evidence, "kv_used_ratio_p99", "KV cache in use (p99)", samples.kv_used),
         _judge(
-            rule, evidence, "kv_used_ratio_p99", "KV cache in use (p99)", samples.kv_used,
-            evidence.basis(lambda run: run.batching and {**run.batching, "basis": "reported"}),
+            rule, evidence, "preemptions_per_request", "Preemptions per request", samples.preempted
         ),
-        _judge(
-            rule, evidence, "preemptions_per_request", "Preemptions per request", samples.preempted,
-            evidence.basis(lambda run: run.recompute),
-        ),
-    ]  # fmt: skip
+    ]
 
 
 def _judge(
@@ -38,7 +34,6 @@ def _judge(
     metric: str,
     label: str,
     read: Callable[[RunFigures], Sample | None],
-    basis: str,
 ) -> Finding:
     effect, goodput = evidence.share(read), evidence.goodput
     least, _ = evidence.limits(metric, effect)
@@ -65,8 +60,9 @@ def _judge(
         text = f"{label} {_moved(effect, metric)} and goodput {bounds_text(goodput)} do not "
         text += f"settle it{_batching(evidence)}."
     return finding(
-        rule, outcome, metric, "ratio", effect, basis=basis, conclusion=text, scope=_SCOPE
-    )
+        rule, outcome, metric, "ratio", effect,
+        basis="reported" if effect else "unknown", conclusion=text, scope=_SCOPE,
+    )  # fmt: skip
 
 
 def _moved(effect: Effect, metric: str) -> str:
