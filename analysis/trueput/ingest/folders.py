@@ -132,6 +132,14 @@ def _walk(root: Path) -> tuple[Path, ...]:
     return tuple(sorted(p for p in found if p.is_file()))
 
 
+def _listed(folder: Path) -> list[Path]:
+    """Return what lies in a folder; nothing where it cannot be listed."""
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
 def swept(folder: Path) -> list[RunFolder]:
     """Return the repeats in a folder of one swept combination, in the order of their numbers.
 
@@ -140,7 +148,7 @@ def swept(folder: Path) -> list[RunFolder]:
     beside them, or one in the folder above for the whole sweep, holds for each of them.
     """
     found = []
-    for path in folder.iterdir():
+    for path in _listed(folder):
         match = SWEPT.fullmatch(path.name)
         if match is not None and path.is_file():
             found.append((int(match[1]), path))

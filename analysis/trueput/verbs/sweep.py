@@ -9,6 +9,7 @@ from pathlib import Path
 
 from trueput.errors import UsageError
 from trueput.gate.policy import Policy, load_policy
+from trueput.gate.policy.metrics import RUNGS
 from trueput.gate.rule_api import Finding
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
 from trueput.gate.verdict import gate as judge
@@ -16,7 +17,6 @@ from trueput.ingest.folders import SWEPT
 from trueput.verbs.base_side import base_side
 from trueput.verbs.figures import figures
 from trueput.verbs.gate import under_policy
-from trueput.verbs.history import RUNGS
 from trueput.verbs.opening import Configuration, Reading, configuration
 
 _ACTIVITY, _GOODPUT, _RECOMPUTED = "activity-without-goodput", "goodput-drop", "recompute-growth"
