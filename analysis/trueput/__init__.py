@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from trueput.verbs.show import show
     from trueput.verbs.sources import sources
     from trueput.verbs.sql import db, sql, tables
+    from trueput.verbs.sweep import sweep
 
 __version__ = "0.1.0"
 
@@ -56,12 +57,13 @@ _HOME = {
     "show": "verbs.show",
     "sources": "verbs.sources",
     "sql": "verbs.sql",
+    "sweep": "verbs.sweep",
     "tables": "verbs.sql",
 }
 
 __all__ = [
     "ExitCode", "Reading", "TrueputError", "baseline", "compare", "db", "demo", "doctor", "explain",
-    "gate", "history", "ingest", "kv", "noise", "policy", "runs", "show", "sources", "sql",
+    "gate", "history", "ingest", "kv", "noise", "policy", "runs", "show", "sources", "sql", "sweep",
     "tables",
 ]  # fmt: skip
 

@@ -62,6 +62,8 @@ COMMANDS = (
     ("doctor", NAME),
     ("gate", NAME, f"{NAME}2", "--slo", "ttft=5s,tpot=20ms"),
     ("compare", NAME, f"{NAME}2"),
+    ("sweep", NAME, f"{NAME}2", "--slo", "ttft=5s,tpot=20ms"),
+    ("history",),
     ("noise", NAME, f"{NAME}2"),
     ("sql", "SELECT run_id, model FROM runs"),
     ("sql", "FROM problems"),
@@ -69,7 +71,7 @@ COMMANDS = (
     ("explain", NAME),
     ("tables", NAME),
 )
-WRITTEN = [c for c in COMMANDS[:8] if c[0] != "noise" and "--slo" not in c[:3]]
+WRITTEN = [c for c in COMMANDS[:10] if c[0] != "noise" and "--slo" not in c[:3]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
@@ -151,3 +153,16 @@ def test_junit_and_annotations(hostile: Program, tmp_path: Path) -> None:
     assert all(re.match("::(error|warning|notice) title=", x) for x in github.stdout.splitlines())
     assert Xml.fromstring(junit.stdout).tag == "testsuites"
     assert not re.search(r"<[a-z/!?]", re.sub("`[^`]*`", "", summary.read_text()))
+
+
+def test_a_picture_and_a_baseline(hostile: Program, tmp_path: Path) -> None:
+    page, drawing = tmp_path / "sweep.html", tmp_path / "sweep.svg"
+    done = hostile("sweep", NAME, f"{NAME}2", "-o", str(page), "-o", str(drawing))
+    harmless(done)
+    assert "<script" not in page.read_text()
+    assert not OBEYED.search(page.read_text())
+    assert Xml.fromstring(drawing.read_text()).tag.endswith("svg")
+    for command in (("baseline", "accept", NAME), ("baseline", "list"),
+                    ("baseline", "set", NAME, NAME), ("gate", "@last:1", f"{NAME}2"),
+                    ("history", NAME), ("baseline", "remove", NAME)):  # fmt: skip
+        harmless(hostile(*command))

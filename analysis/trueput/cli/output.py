@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table", ".xml": "junit"}
+SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table", ".xml": "junit",
+            ".html": "html", ".svg": "svg", ".png": "png"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class Grid:
     """Columns that a table leaves out, one by one, where the page is too narrow for all."""
 
 
-Writers = Mapping[str, Callable[[], str]]
-"""Format name -> function that gives the whole text in that format."""
+Writers = Mapping[str, Callable[[], str | bytes]]
+"""Format name -> function that gives the whole text (of a picture, the bytes) in that format."""
 
 _GAPS = (3, 2)
 _LONGEST_WORD = 32
@@ -313,10 +314,11 @@ def emit(
         )
     files = [_named_output(path, writers) for path in outputs or ()]
     for path, name in files:
-        text = writers[name]()
+        made = writers[name]()
+        text = made.encode("utf-8", "backslashreplace") if isinstance(made, str) else made
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+            path.write_bytes(text)
         except OSError as error:
             raise UsageError(f"-o: `{path}` cannot be written ({error.strerror})") from error
     if files and format_name == "table":
@@ -324,7 +326,10 @@ def emit(
     if format_name == "table" and draw is not None and sys.stdout.isatty():
         draw(console())
     else:
-        out(writers[format_name]())
+        made = writers[format_name]()
+        if isinstance(made, bytes):
+            raise UsageError(f"--format: `{format_name}` goes into a file", "give it with -o")
+        out(made)
 
 
 def _named_output(path: Path, writers: Writers) -> tuple[Path, str]:

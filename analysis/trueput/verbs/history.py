@@ -10,15 +10,11 @@ from typing import Any
 
 from trueput.errors import InputError, UsageError
 from trueput.gate.change_points import Shift, shifts
+from trueput.gate.policy.metrics import RUNGS
 from trueput.verbs import baseline_file
 from trueput.verbs.config_key import RunKey, run_keys
 from trueput.verbs.opening import Reading, open_runs
 
-#: Rungs of GPU activity, the one that says most first.
-RUNGS = (
-    "kernel_union", "gpu_op_union", "engine_active", "engine_step", "sm_active", "tensor_active",
-    "dram_active", "scheduled_tokens", "flops", "power", "energy",
-)  # fmt: skip
 _SINCE_NS = 946_684_800 * 10**9
 """Instants before the year 2000 are on a clock that has no way to UTC."""
 _NIGHTS = """

@@ -75,7 +75,8 @@ def _draw_candidate(console: Console, candidate: CandidateResult, result: GateRe
     if candidate.verdict in {Verdict.NOT_COMPARABLE, Verdict.UNUSABLE}:
         say(console, f"because {candidate.reason}")
     else:
-        say(console, f"because of {candidate.reason}" if candidate.findings else candidate.reason)
+        rules = any(candidate.reason.startswith(f.rule) for f in candidate.findings)
+        say(console, f"because of {candidate.reason}" if rules else candidate.reason)
     if candidate.findings:
         heading(console, "Findings", "ratio candidate / baseline, one-sided 95 % bounds")
         _findings(console, candidate)

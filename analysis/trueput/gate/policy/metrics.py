@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Rungs of GPU activity, as a finding of `activity-without-goodput` names them.
+#: Rungs of GPU activity, as a finding of `activity-without-goodput` names them; the one that says
+#: most first.
 RUNGS: Final = {
     "kernel_union": "ratio",
     "gpu_op_union": "ratio",
-    "engine_step": "ratio",
     "engine_active": "ratio",
+    "engine_step": "ratio",
     "sm_active": "ratio",
     "tensor_active": "ratio",
     "dram_active": "ratio",
