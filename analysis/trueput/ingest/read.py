@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,37 +13,39 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trueput.arrow import InvalidRowsError, arrow_schema, conform
+from trueput.arrow import InvalidRowsError, arrow_schema, coded_schema, conform, word_columns
 from trueput.clock import ClockKind
 from trueput.source_api import Batch, Clock, Fact, Item, Problem, ReadOptions, Severity
 from trueput.sources import all_sources
 
 ROW_GROUP_ROWS = 65_536
-_REPEATED_IDS = ("run_id", "source_id", "device_key")
 
 
-def parquet_writer(table: str, path: Path) -> pq.ParquetWriter:
-    """Return a writer of one part. Words are stored as dictionaries; ids and numbers, which
-    hardly repeat, are not: building dictionaries for them costs time, memory and space."""
+def parquet_writer(table: str, path: Path, *, coded: bool = False) -> pq.ParquetWriter:
+    """Return a writer of one part; with `coded`, of rows with the table's coded schema.
+
+    Both write the same file: words as dictionaries, and the table's own schema for its readers.
+    """
     schema = arrow_schema(table)
-    words: Any = [
-        f.name
-        for f in schema
-        if f.type == pa.string()
-        and (f.name in _REPEATED_IDS or (f.metadata or {}).get(b"type") != b"id")
-    ]
+    words: Any = list(word_columns(table))
     numbers = [f.name for f in schema if f.type == pa.int64()]
     # a filter such as vantage = 'engine' then passes over row groups without such rows
     enums = [f.name for f in schema if (f.metadata or {}).get(b"type") == b"enum"]
-    return pq.ParquetWriter(
+    writer = pq.ParquetWriter(
         path,
-        schema,
+        coded_schema(table) if coded else schema,
         compression="zstd",
         compression_level=1,
         use_dictionary=words,
         column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
         write_statistics=[*numbers, *enums],
+        store_schema=not coded,
     )
+    if coded:
+        plain = base64.b64encode(schema.serialize().to_pybytes()).decode()
+        metadata: Any = {**(schema.metadata or {}), "ARROW:schema": plain}
+        writer.add_key_value_metadata(metadata)
+    return writer
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,9 @@ class PartWriter:
         self.rows = 0
 
     def add(self, rows: pa.Table) -> None:
-        """Take rows that already have the table's schema."""
+        """Take rows that already have the table's schema, plain or coded."""
+        if rows.schema != coded_schema(self._table):
+            rows = conform(self._table, rows, {}, coded=True)
         self._held.append(rows)
         self._held_rows += rows.num_rows
         self.rows += rows.num_rows
@@ -95,9 +100,11 @@ class PartWriter:
     def _flush(self) -> None:
         if self._writer is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = parquet_writer(self._table, self._path)
+            self._writer = parquet_writer(self._table, self._path, coded=True)
         if self._held:
-            self._writer.write_table(pa.concat_tables(self._held), row_group_size=ROW_GROUP_ROWS)
+            # One dictionary for a row group: with several the writer gives up dictionaries.
+            rows = pa.concat_tables(self._held).unify_dictionaries()
+            self._writer.write_table(rows, row_group_size=rows.num_rows)
         self._held, self._held_rows = [], 0
 
     def close(self) -> bool:
@@ -143,7 +150,8 @@ def _write(
     moved_ns: int,
 ) -> None:
     names = set(arrow_schema(item.table).names)
-    rows = conform(item.table, item.rows, {k: v for k, v in constants.items() if k in names})
+    known = {k: v for k, v in constants.items() if k in names}
+    rows = conform(item.table, item.rows, known, coded=True)
     rows = _moved(rows, item.table, moved_ns)
     if item.table not in writers:
         writers[item.table] = PartWriter(item.table, task.targets[item.table])

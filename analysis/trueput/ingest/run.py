@@ -13,7 +13,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
-import polars as pl
 import pyarrow as pa
 from filelock import FileLock
 
@@ -36,7 +35,6 @@ from trueput.ingest.folders import (
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import Manifest, Store, encode
-from trueput.ingest.tie import tie_records
 from trueput.source_api import Clock, Fact, Problem, ReadOptions, Severity
 from trueput.sources import all_sources
 
@@ -52,6 +50,7 @@ PROBLEM_CODES = {
     "INGEST003": "Two sources are about equally sure of the file; the surer one read it.",
     "INGEST004": "The file changed while it was being read.",
     "INGEST005": "The same bytes stand twice in the run; the copy was not read.",
+    "INGEST006": "The file cannot be read (its permissions, or it went away); the rest was.",
 }
 
 Progress = Callable[[str, int, int], None]
@@ -89,9 +88,21 @@ class _Work:
         )
 
 
+UNREADABLE = ""
+"""Stands for the hash of a file that cannot be read."""
+
+
 def hash_run(folder: RunFolder) -> dict[str, str]:
-    """Return the SHA-256 of every file of a run, by its name within the run."""
-    return {name: file_sha256(path) for name, path in folder.files.items()}
+    """Return the SHA-256 of every file of a run, by its name within the run; UNREADABLE where it
+    cannot be read."""
+    return {name: _hash(path) for name, path in folder.files.items()}
+
+
+def _hash(path: Path) -> str:
+    try:
+        return file_sha256(path)
+    except OSError:
+        return UNREADABLE
 
 
 def ingest_run(
@@ -122,6 +133,8 @@ def ingest_run(
         work = _Work(folder, run_id, store, toml, hashes)
         work.problems += [(RUN_TOML, p) for p in toml.problems]
         tasks = _plan(work)
+        if needs_claim and UNREADABLE in hashes.values() and not tasks:
+            raise InputError(f"`{folder.root}`: cannot be read")
         if needs_claim and not tasks:
             raise InputError(f"`{folder.root}`: no file of it is of a known format")
         _read_all(work, tasks, progress)
@@ -147,6 +160,11 @@ def _plan(work: _Work) -> list[FileTask]:
     names = tuple(folder.files)
     for name, path in folder.files.items():
         if name == RUN_TOML:
+            continue
+        if work.hashes[name] == UNREADABLE:
+            text = "the file cannot be read; nothing of it is in the store"
+            work.problems.append((name, Problem("INGEST006", Severity.ERROR, text)))
+            work.claims[name] = Claim(None, 0.0, text)
             continue
         if name in described:
             source = next((s for s in all_sources() if s.name == described[name]), None)
@@ -296,8 +314,11 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
 
 def _tie_records(work: _Work, output: RunOutput) -> None:
     """Write into every request record what attribution tied it to."""
-    links = output.rows["request_links"]
-    assert isinstance(links, pl.DataFrame)
+    links = output.rows.get("request_links")
+    if links is None:
+        return
+    from trueput.ingest.tie import tie_records
+
     by_source = links.partition_by("source_id", as_dict=True)
     for result in work.results:
         if path := result.parts.get("requests"):
@@ -342,12 +363,12 @@ def _write_derived(table: str, rows: Any, run_id: str, path: Path) -> int:
     if isinstance(rows, list):
         pieces: Iterable[Any] = [[{"run_id": run_id, **r} for r in rows]]
     else:
-        pieces = [rows] if isinstance(rows, pl.DataFrame) else rows
+        pieces = [rows] if hasattr(rows, "to_arrow") else rows
     writer = reading.PartWriter(table, path)
     for piece in pieces:
-        built = piece.to_arrow() if isinstance(piece, pl.DataFrame) else piece
+        built = piece.to_arrow() if hasattr(piece, "to_arrow") else piece
         if len(built):
-            writer.add(conform(table, built, {}))
+            writer.add(conform(table, built, {}, coded=True))
     writer.close()
     return writer.rows
 
@@ -431,8 +452,8 @@ def _source_rows(work: _Work, output: RunOutput) -> list[dict[str, Any]]:
                 "sniff_score": answer.score if answer.source else None,
                 "sniff_reason": answer.reason[:1000],
                 "session": output.sessions.of_source.get(name),
-                "sha256": work.hashes[name],
-                "size_bytes": path.stat().st_size,
+                "sha256": work.hashes[name] or None,
+                "size_bytes": _size(path),
                 "clock_kind": (result.clock.kind if result else ClockKind.NONE).value,
                 "clock_offset_ns": (result and result.moved_ns) or fit.offset_ns,
                 "clock_uncertainty_ns": fit.uncertainty_ns,
@@ -442,6 +463,13 @@ def _source_rows(work: _Work, output: RunOutput) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
 
 
 def _problem_rows(work: _Work) -> list[dict[str, Any]]:

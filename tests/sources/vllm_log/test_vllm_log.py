@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 from fixture_folder import fixture_folder
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from trueput.arrow import conform
 from trueput.source_api import BATCH_ROWS, HEAD_BYTES, Batch, Clock, Fact, Problem, ReadOptions
 from trueput.sources import vllm_log
-from trueput.sources.vllm_log import SOURCE, lines
+from trueput.sources.vllm_log import SOURCE, reader
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("cases/*/in.log"))
 TABLES = ("engine_steps", "engine_samples", "request_events")
@@ -87,7 +87,7 @@ def test_case(folder: Path) -> None:
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: folder.name)
 def test_the_fast_way_finds_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fast = Read(folder / "in.log").all()
-    monkeypatch.setattr(lines, "scan", lambda *_: None)
+    monkeypatch.setattr(reader, "scan", lambda *_: None)
     assert Read(folder / "in.log").all() == fast
 
 
@@ -174,6 +174,16 @@ def spliced(seed: int) -> bytes:
     return b"".join(pieces)
 
 
+def percentages() -> bytes:
+    """Iteration lines with every printed share of a cache in use, a careful block among them."""
+    line = (
+        "INFO 11-29 13:02:11 [core.py:312] Iteration({0}): 0 context requests, 0 context tokens, "
+        "2 generation requests, 2 generation tokens, iteration elapsed time: 4.00 ms, GPU KV cache "
+        "usage: {1:.1f}%\n"
+    )
+    return "".join(line.format(at, at / 10) for at in range(0, 1001, 7)).encode()
+
+
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -181,6 +191,11 @@ def spliced(seed: int) -> bytes:
     data=st.one_of(st.binary(max_size=2000), st.integers(0, 10**9).map(spliced)),
     size=st.integers(20, 3000),
 )
+@example(
+    data=b'INFO 11-29 13:02:11 [x.py:1] F.0.1:54321 - "POST /v1/completions HTTP/1.1" 200 OK\n',
+    size=20,
+)
+@example(data=percentages(), size=20)
 def test_any_bytes_are_read_alike(data: bytes, size: int, tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     path.write_bytes(data)
@@ -189,7 +204,7 @@ def test_any_bytes_are_read_alike(data: bytes, size: int, tmp_path: Path) -> Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vllm_log, "BLOCK_BYTES", size)
         assert Read(path).all() == whole
-        patch.setattr(lines, "scan", lambda *_: None)
+        patch.setattr(reader, "scan", lambda *_: None)
         assert Read(path).all() == whole
 
 

@@ -24,9 +24,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-import polars as pl
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from trueput.clock import ClockKind
 from trueput.scan import MAX_LINE_BYTES, Damage, byte_chunks, plain_name, read_head
@@ -42,15 +44,17 @@ from trueput.source_api import (
     Sniff,
     Source,
 )
-from trueput.sources.vllm_log import requests
+from trueput.sources.vllm_log.block import NO_TIME, Block
 from trueput.sources.vllm_log.dates import Dates
-from trueput.sources.vllm_log.facts import Facts
-from trueput.sources.vllm_log.last_line import is_broken_json, is_whole
-from trueput.sources.vllm_log.lines import PREFIX, LineReader, Lines, batches_of
+from trueput.sources.vllm_log.facts import INTERESTING, REST, Facts
+from trueput.sources.vllm_log.lives import Lives, Numbered
+from trueput.sources.vllm_log.places import PADDING, Flags
+from trueput.sources.vllm_log.prefix import PREFIX
 from trueput.sources.vllm_log.problems import CODES, Problems
-from trueput.sources.vllm_log.samples import Samples
-from trueput.sources.vllm_log.steps import Lives, take_steps
-from trueput.sources.vllm_log.text import is_crlf
+from trueput.sources.vllm_log.reader import LineReader
+from trueput.sources.vllm_log.requests import Requests
+from trueput.sources.vllm_log.samples import STATS, Samples
+from trueput.sources.vllm_log.text import clean, is_broken_json, is_crlf
 
 BLOCK_BYTES: Final = 8 << 20
 STRONG: Final = re.compile(
@@ -92,26 +96,35 @@ class _Piece:
     """Whole lines, or a part of one: whether it began in the piece before (`continues`), goes on
     in the next (`goes_on`), or is the last line and has no newline (`is_tail`)."""
 
-    data: bytes
+    parts: tuple[bytes | memoryview, ...]
     continues: bool = False
     goes_on: bool = False
     is_tail: bool = False
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the piece is whole lines."""
+        return not (self.continues or self.goes_on or self.is_tail)
+
+    def data(self, behind: bytes = b"") -> bytes:
+        """Return the bytes, with more behind them."""
+        return b"".join((*self.parts, behind))
+
 
 @dataclass
-class _Reading:
+class Reading:
     """Everything that one reading of a file remembers between blocks."""
 
     reader: LineReader
     problems: Problems
     lives: Lives
     facts: Facts
-    requests: requests.Requests
+    requests: Requests
     samples: Samples
     line: int = 1
 
     @classmethod
-    def of(cls, path: Path, options: ReadOptions) -> _Reading:
+    def of(cls, path: Path, options: ReadOptions) -> Reading:
         problems = Problems()
         reader = LineReader(Dates.of(path, options), is_crlf(read_head(path, HEAD_BYTES)), problems)
         lives = Lives(problems)
@@ -120,7 +133,7 @@ class _Reading:
             problems,
             lives,
             Facts(problems, lives),
-            requests.Requests(problems),
+            Requests(problems),
             Samples(problems),
         )
 
@@ -128,39 +141,69 @@ class _Reading:
         """Return what one block holds."""
         carried = self.reader.last_at
         first_line = self.line
-        if piece.is_tail and is_broken_json(piece.data):
-            self.problems.add("VLOG003", first_line)
-            return []
-        careful = piece.continues or piece.is_tail
-        lines = self.reader.read(piece.data, first_line, continues=piece.continues, careful=careful)
-        self.line += lines.count
+        block = None
+        if piece.is_plain:
+            padded = clean(piece.data(PADDING), first_line, self.reader.crlf, self.problems)
+            block = self.reader.quickly(padded, first_line)
+            data = padded if block is not None else padded[: -len(PADDING)]
+        else:
+            data = piece.data()
+            if piece.is_tail and is_broken_json(data):
+                self.problems.add("VLOG003", first_line)
+                return []
+            data = clean(data, first_line, self.reader.crlf, self.problems)
+        if block is not None:
+            self.line += block.count
+            quick = self._quickly(block, carried)
+            if quick is not None:
+                return quick
+        from trueput.sources.vllm_log import careful
+
+        if block is not None:
+            return careful.items(self, careful.Lines.of_block(block), carried)
         if piece.goes_on and not piece.continues:
             self.problems.add("VLOG013", first_line)
-        if piece.is_tail and not is_whole(lines, first_line, self.problems):
+        lines = careful.read(self.reader, data, first_line, continues=piece.continues)
+        self.line += lines.count
+        if piece.is_tail and not careful.is_whole(lines, first_line, self.problems):
             return []
-        return self._items(lines, carried)
+        return careful.items(self, lines, carried)
 
-    def _items(self, lines: Lines, carried: int | None) -> list[Item]:
-        fast, messages = lines.fast, lines.messages
-        steps = []
-        if fast is None or fast.has_left:
-            found, messages = take_steps(messages, self.problems)
-            steps.append(found)
-        events, messages = self.requests.take(messages, fast)
-        samples, messages = self.samples.take(messages)
-        if fast is not None:
-            steps.append(fast.steps)
-            events.append(fast.access)
-        else:
-            json_access, messages = requests.take_json_access(messages)
-            events += [requests.responses(lines.access), requests.responses(json_access)]
-        step_rows = _together(steps)
-        event_rows = _together(events)
-        items: list[Item] = [*self.facts.read(messages, lines, carried)]
-        step_lives, sample_lives = self.lives.number(step_rows, samples)
-        items += _batches("engine_steps", step_rows.with_columns(incarnation=step_lives))
-        items += _batches("engine_samples", samples.with_columns(incarnation=sample_lives))
-        items += _batches("request_events", event_rows)
+    def _quickly(self, block: Block, carried: int | None) -> list[Item] | None:
+        """Return what a block holds where only its statistics and start-up lines are left."""
+        if block.has_left or _any(pc.ends_with(block.message, "across cluster]")):
+            return None
+        events = self.requests.read(block.events)
+        if events is None:
+            return None
+        is_sample = _matches(block.message, STATS)
+        told = _matches(block.message, INTERESTING) & ~is_sample
+        rows = block.messages
+        found = [
+            (
+                int(rows.line[at]),
+                None if rows.at_ns[at] == NO_TIME else int(rows.at_ns[at]),
+                None if rows.process[at] < 0 else rows.names[rows.process[at]],
+                block.message[at].as_py(),
+            )
+            for at in np.flatnonzero(told).tolist()
+        ]
+        bare = [
+            (int(block.rest_line[at]), block.rest[at].as_py())
+            for at in np.flatnonzero(_matches(block.rest, REST)).tolist()
+        ]
+        samples = self.samples.read(
+            rows.line[is_sample],
+            rows.at_ns[is_sample],
+            [block.message[at].as_py() or "" for at in np.flatnonzero(is_sample).tolist()],
+        )
+        items: list[Item] = [*self.facts.read(found, bare, lambda n: block.time_before(n, carried))]
+        steps = block.steps
+        numbered = Numbered(steps.line, steps.engine, steps.engines, steps.numbers["step_ix"])
+        step_lives, sample_lives = self.lives.number(numbered, samples.numbered())
+        items += slices("engine_steps", {**steps.columns(), "incarnation": step_lives})
+        items += slices("engine_samples", {**samples.columns(), "incarnation": sample_lives})
+        items += slices("request_events", events)
         return items
 
     def finish(self) -> Iterator[Item]:
@@ -187,17 +230,20 @@ def _clock(kind: ClockKind | None) -> Clock:
     return Clock(ClockKind.NONE)
 
 
-def _together(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """Return the rows of all frames in the order of their lines."""
-    filled = [frame for frame in frames if frame.height]
-    if not filled:
-        return frames[0] if frames else pl.DataFrame()
-    return pl.concat(filled, how="diagonal").sort("line", maintain_order=True)
+def _matches(texts: Any, pattern: str) -> Flags:
+    found = pc.match_substring_regex(texts, pattern)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _batches(table: str, frame: pl.DataFrame) -> Iterator[Batch]:
-    for rows in batches_of(frame, BATCH_ROWS):
-        yield Batch(table, rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
+def _any(flags: Any) -> bool:
+    return bool(pc.any(flags).as_py())
+
+
+def slices(table: str, columns: dict[str, Any]) -> Iterator[Batch]:
+    """Yield columns as batches of at most BATCH_ROWS rows."""
+    rows = pa.table(columns)
+    for start in range(0, rows.num_rows, BATCH_ROWS):
+        yield Batch(table, rows.slice(start, BATCH_ROWS))
 
 
 def _pieces(path: Path, block_bytes: int, problems: Problems) -> Iterator[_Piece]:
@@ -214,20 +260,20 @@ def _pieces(path: Path, block_bytes: int, problems: Problems) -> Iterator[_Piece
         cut = chunk.rfind(b"\n") + 1
         if cut:
             before, rest = rest, chunk[cut:]
-            yield _Piece(before + chunk[:cut], continues)
+            yield _Piece((before, memoryview(chunk)[:cut]), continues)
             continues = False
             continue
         rest += chunk
         if len(rest) > MAX_LINE_BYTES:
-            yield _Piece(rest, continues, goes_on=True)
+            yield _Piece((rest,), continues, goes_on=True)
             rest, continues = b"", True
     if rest and not continues:
-        yield _Piece(rest, is_tail=True)
+        yield _Piece((rest,), is_tail=True)
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Item]:
     """Yield the rows, facts, clock and problems of one log, block by block."""
-    reading = _Reading.of(path, options)
+    reading = Reading.of(path, options)
     yield Fact("engine", "vllm")
     for piece in _pieces(path, BLOCK_BYTES, reading.problems):
         items = reading.piece(piece)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-import polars as pl
-
 from trueput.source_api import Fact
-from trueput.sources.vllm_log.lines import Lines
+from trueput.sources.vllm_log.lives import Lives
 from trueput.sources.vllm_log.problems import Problems
-from trueput.sources.vllm_log.steps import Lives
 
 Value = str | int | float | bool | None
-MESSAGE: Final = pl.col("message")
+Row = tuple[int, int | None, str | None, str]
+"""Line, instant, process, message."""
 
 CONFIG_KEYS: Final = {
     # as printed: as a fact
@@ -159,20 +157,19 @@ class Facts:
     _told: dict[str, Value] = field(default_factory=dict)
     _new: list[Fact] = field(default_factory=list)
 
-    def read(self, messages: pl.DataFrame, lines: Lines, carried: int | None) -> list[Fact]:
-        """Return the new facts of one block, of which `messages` are still of unknown kind.
+    def read(
+        self,
+        found: Iterable[Row],
+        bare: Iterable[tuple[int, str]],
+        time_before: Callable[[int], int | None],
+    ) -> list[Fact]:
+        """Return the new facts of one block, from lines that match INTERESTING, LATER, or REST.
 
-        A line without a prefix gets the time of the last line before it that has one, `carried`
-        where the block has none.
+        `bare` lines have no prefix; they get the time of the last line before them that has one.
         """
-        found = messages.filter(MESSAGE.str.contains(INTERESTING))
-        bare = lines.rest.filter(pl.col("text").str.contains(REST))
-        rows = list(found.iter_rows())
-        if lines.later.height:
-            rows += lines.later.filter(MESSAGE.str.contains(LATER)).iter_rows()
-        rows += [(n, None, None, REST_HEAD.sub("", text)) for n, text in bare.rows()]
-        for line, at_ns, process, message in sorted(rows, key=lambda row: int(row[0])):
-            at = _time_before(lines.times, line, carried) if at_ns is None else at_ns
+        rows = [*found, *((n, None, None, REST_HEAD.sub("", text)) for n, text in bare)]
+        for line, at_ns, process, message in sorted(rows, key=lambda row: row[0]):
+            at = time_before(line) if at_ns is None else at_ns
             self._line(line, at, process, message)
         new, self._new = self._new, []
         return new
@@ -251,8 +248,3 @@ class Facts:
         if chunked := CHUNKED.match(message):
             self._tell("config.enable_chunked_prefill", True, line)
             self._tell("config.max_num_batched_tokens", int(chunked[1]), line)
-
-
-def _time_before(times: pl.DataFrame, line: int, carried: int | None) -> int | None:
-    before = times.filter((pl.col("line") < line) & pl.col("at_ns").is_not_null())
-    return carried if before.is_empty() else int(before["at_ns"][-1])

@@ -1,44 +1,51 @@
 """The common lines of a plain vLLM log, by byte position.
 
 Most lines of a big log are iteration lines, request lines and access lines behind vLLM's own
-prefix. They are read here with a few numpy calls for a whole block. Anything that does not stand
-exactly where it should is left to the readers that match expressions: a line that is not fully
-understood here is handed on as a message, and a block with wrapped, continued or otherwise
-prefixed lines is not read here at all.
+prefix, and lines of one kind begin alike. Their beginnings are grouped with a few numpy calls for a
+whole block, and one line of each group is matched with an expression. Anything that does not stand
+exactly where it should is left to the careful readers: a line that is not fully understood here
+is handed on as a message, and a block with wrapped, continued or otherwise prefixed lines is not
+read here at all.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-import polars as pl
+import pyarrow.compute as pc
 
+from trueput.sources.vllm_log.block import (
+    ABORTED,
+    ADDED,
+    FINISHED,
+    NO_TIME,
+    RECEIVED,
+    RESPONDED,
+    Block,
+    Events,
+    Rows,
+    Steps,
+)
 from trueput.sources.vllm_log.dates import DAY_NS, SECOND_NS, Dates
-from trueput.sources.vllm_log.places import MASKS, Flags, Places, Text, Words, not_digits, word_of
+from trueput.sources.vllm_log.heads import ACCESS, PREFIXED, heads
+from trueput.sources.vllm_log.places import MASKS, Flags, Places, Text, Words, word_of
 
-LEVELS: Final = (b"INFO ", b"DEBUG ", b"ERROR ", b"WARNING ", b"CRITICAL ")
-PROCESS: Final = re.compile(r"[A-Za-z_][^()\]]* pid=[0-9]*[^()\]]*")
-PROCESS_BYTES: Final = 64
-WHERE_BYTES: Final = 80
 TAIL_BYTES: Final = 96
-ID_BYTES: Final = 96
-NO_TIME: Final = np.iinfo(np.int64).min
+ID_STOPS: Final = b" ,"
+NEWLINE: Final = 10
 DATE: Final = word_of(b"00-00 00")
 CLOCK: Final = word_of(b"00:00:00")
-DATE_MARKS: Final = word_of(b"\0\0\xff\0\0\xff\0\0")
-CLOCK_MARKS: Final = DATE_MARKS
-"""Bytes that must be what stands between the numbers."""
-REQUEST_WORDS: Final = {
-    # the line up to its id: the event
-    b"Added request ": "added",
-    b"Finished request ": "finished",
-    b"Aborted request ": "aborted",
-    b"Aborted request(s) ": "aborted",
-}
-RECEIVED: Final = b"Received request "
+REQUEST_WORDS: Final = (
+    # the line up to its id: the event, the noun
+    (b"Added request ", ADDED, 0),
+    (b"Finished request ", FINISHED, 0),
+    (b"Aborted request ", ABORTED, 0),
+    (b"Aborted request(s) ", ABORTED, 1),
+)
+RECEIVED_WORD: Final = b"Received request "
 PARAMS: Final = b": params: SamplingParams("
 GUESSES: Final = 16
 LIMIT: Final = b" max_tokens="
@@ -50,6 +57,7 @@ ITERATION: Final = (
     ("generation_requests", b" generation requests, "),
     ("generation_tokens", b" generation tokens, iteration elapsed time: "),
 )
+ALIKE_SIZES, ALIKE_BYTES = 4, 1024
 ODD: Final = r'[GORL] [0-9][0-9]-[0-9][0-9] [0-9]|INFO: .*- "[A-Z]'
 """A prefix or an access line that stands behind something else."""
 LEFT_WORDS: Final = np.array(
@@ -72,167 +80,115 @@ ACCESS_TAIL: Final = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Fast:
-    """One block: rows that are finished or nearly so, and the lines that are left.
-
-    `steps` has the columns of `take_steps`; `received` and `life` those that `Requests` makes of
-    such lines; `access` those of `responses`. `messages` are lines with a prefix, `rest` those
-    without; `times` is line and at_ns of every line with a prefix, `count` the newlines.
-    `has_left` says that `messages` may hold step or request lines.
-    """
-
-    steps: pl.DataFrame
-    received: pl.DataFrame
-    life: pl.DataFrame
-    access: pl.DataFrame
-    messages: pl.DataFrame
-    rest: pl.DataFrame
-    times: pl.DataFrame
-    count: int
-    has_left: bool
-
-
 @dataclass
 class _Prefixed:
-    """Lines with a prefix: where their message begins and ends, line number, process, time.
-
-    `process` numbers the names in `names`, of which the last is None.
-    """
+    """Lines with a prefix: where their message begins and ends, line number, process, time."""
 
     at: Places
     end: Places
-    line: Places
-    process: Places
-    names: list[str | None]
-    at_ns: Places
+    rows: Rows
 
     def of(self, index: Places) -> _Prefixed:
         """Return the lines at these places of the arrays."""
-        return _Prefixed(
-            self.at[index],
-            self.end[index],
-            self.line[index],
-            self.process[index],
-            self.names,
-            self.at_ns[index],
-        )
+        return _Prefixed(self.at[index], self.end[index], self.of_rows(index))
+
+    def of_rows(self, index: Places) -> Rows:
+        """Return line, time and process at these places of the arrays."""
+        rows = self.rows
+        return Rows(rows.line[index], rows.at_ns[index], rows.process[index], rows.names)
 
     def __len__(self) -> int:
         return len(self.at)
 
-    def columns(self) -> dict[str, pl.Series]:
-        """Return line, at_ns and process."""
-        names = pl.Series(self.names, dtype=pl.String)
-        process = names.gather(self.process)
-        return {"line": pl.Series(self.line), "at_ns": instants(self.at_ns), "process": process}
 
+@dataclass
+class _Found:
+    """Events of some kind: which lines they are, and where the id stands."""
 
-def instants(at_ns: Places) -> pl.Series:
-    """Return instants as a column; NO_TIME becomes NULL."""
-    column = pl.Series(at_ns)
-    return column.replace(NO_TIME, None) if (at_ns == NO_TIME).any() else column
+    rows: Rows
+    kind: Places
+    id_at: Places
+    id_length: Places
+    noun: Places
+    max_tokens: Places
+    tail: Places
+
+    @classmethod
+    def of(cls, rows: Rows, kind: int, at: Places, length: Places, **more: Places) -> _Found:
+        """Return events of one kind; what is not given does not exist."""
+        none = np.full(len(at), -1, np.int64)
+        given = {name: more.get(name, none) for name in ("noun", "max_tokens", "tail")}
+        return cls(rows, np.full(len(at), kind), at, length, **given)
 
 
 def line_ends(text: Text) -> Places:
-    """Return the place of each newline, and the end of the block where the last line has none."""
-    ends = np.flatnonzero(text.bytes[: text.size] == 10)
-    if text.size and text.bytes[text.size - 1] != 10:
-        ends = np.append(ends, text.size)
-    return ends
+    """Return the place of each newline."""
+    return np.flatnonzero(text.bytes[: text.size] == NEWLINE)
 
 
-def _processes(text: Text, at: Places, end: Places) -> tuple[list[str | None], Places, Flags]:
-    """Return the names of processes, which one stands between the parentheses of each line (the
-    last, None, without), and whether it is a process. `at` is the opening one's place or -1."""
-    good = np.ones(len(at), np.bool_)
-    there = np.flatnonzero(at >= 0)
-    texts, codes = text.distinct(at[there] + 1, end[there], PROCESS_BYTES)
-    names = [name.partition(",")[0] if PROCESS.fullmatch(name) else None for name in texts]
-    good[there] = np.array([name is not None for name in names], np.bool_)[codes]
-    index = np.full(len(at), len(names), np.int64)
-    index[there] = codes
-    return [*names, None], index, good
+def scan(padded: bytes, first_line: int, dates: Dates, last_at: int | None) -> Block | None:
+    """Return what stands in the block of whole lines, or None where it must be read with care.
 
-
-def scan(data: bytes, first_line: int, dates: Dates, last_at: int | None) -> Fast | None:
-    """Return what stands in the block, or None where it must be read with care."""
-    text = Text(data)
+    `padded` has PADDING behind it.
+    """
+    text = Text(padded)
     end = line_ends(text)
-    start = np.concatenate([[0], end[:-1] + 1]).astype(np.int64)
+    start = np.empty(len(end), np.int64)
+    start[:1] = 0
+    np.add(end[:-1], 1, out=start[1:])
     first = text.bytes[start]
-    if np.isin(first, np.frombuffer(b"{2", np.uint8)).any():
+    if ((first == ord("{")) | (first == ord("2"))).any():
         return None
-    opening = np.where(first == ord("("), start, -1)
-    base = start.copy()
-    closing = np.full(len(start), -1, np.int64)
-    bracketed = np.flatnonzero(opening >= 0)
-    if len(bracketed):
-        found = text.find(start[bracketed], b")", PROCESS_BYTES)
-        found[(found > end[bracketed]) | (text.bytes[found + 1] != ord(" "))] = -1
-        closing[bracketed] = found
-        base[bracketed] = np.where(found >= 0, found + 2, end[bracketed])
-    names, process, good = _processes(text, np.where(closing >= 0, opening, -1), closing)
-    good &= (opening < 0) | (closing >= 0)
-    at, days, clock = _prefix_end(text, base, end)
-    is_prefixed = good & (at >= 0)
-    is_access = good & ~is_prefixed & text.has(base, b"INFO: ")
-    access_at = _access_place(text, base, end, is_access)
-    is_access &= access_at >= 0
-    others = ~(is_prefixed | is_access)
-    line = np.arange(first_line, first_line + len(end))
-    rest = pl.DataFrame({"line": line[others], "text": text.strings(start[others], end[others])})
-    tails = _access_tails(text, access_at[is_access], end[is_access])
-    if tails is None or not rest.filter(pl.col("text").str.contains(ODD)).is_empty():
+    found = heads(text, start)
+    is_prefixed = found.kind == PREFIXED
+    access = np.flatnonzero((found.kind == ACCESS) & (end - found.at <= TAIL_BYTES))
+    tails = _access_tails(text, found.at[access], end[access])
+    is_other = ~is_prefixed
+    is_other[access] = False
+    others = np.flatnonzero(is_other)
+    rest = text.strings(start[others], end[others] - start[others])
+    if tails is None or _any(rest, ODD):
         return None
-    times = _instants(dates, days[is_prefixed], clock[is_prefixed])
+    index = np.flatnonzero(is_prefixed)
+    times = _instants(dates, text, found.date[index])
     if times is None:
         return None
-    prefixed = _Prefixed(
-        at[is_prefixed],
-        end[is_prefixed],
-        line[is_prefixed],
-        process[is_prefixed],
-        names,
-        times,
+    line = np.arange(first_line, first_line + len(end))
+    rows = Rows(line[index], times, found.process[index], found.names)
+    prefixed = _Prefixed(found.at[index], end[index], rows)
+    before = _before(index, times, access, last_at)
+    answered = Rows(line[access], before, found.process[access], found.names)
+    none = np.full(len(access), -1, np.int64)
+    responses = _Found.of(answered, RESPONDED, none, none, tail=tails[1])
+    left = np.ones(len(prefixed), np.bool_)
+    word = text.word(prefixed.at)
+    steps, odd_steps = _steps(text, prefixed, word, left)
+    events = [_received(text, prefixed, word, left), *_life(text, prefixed, word, left), responses]
+    remaining = prefixed.of(np.flatnonzero(left))
+    return Block(
+        steps=steps,
+        events=_in_order(text, events, tails[0]),
+        messages=remaining.rows,
+        message=text.strings(remaining.at, np.maximum(remaining.end - remaining.at, 0)),
+        rest_line=line[others],
+        rest=rest,
+        times=(rows.line, times),
+        count=len(end),
+        has_left=bool(np.isin(word[left], LEFT_WORDS).any()) or odd_steps,
     )
-    processes = pl.Series(names, dtype=pl.String).gather(process[is_access])
-    access = _access(prefixed, line[is_access], processes, tails, last_at)
-    count = len(end) - (data[-1] != ord("\n"))
-    return _sorted_out(text, prefixed, access, rest, count)
 
 
-def _prefix_end(text: Text, base: Places, end: Places) -> tuple[Places, Words, Words]:
-    """Return where the message begins (-1 where the line has no such prefix), and the words that
-    hold its date and its time of day."""
-    date = np.full(len(base), -1, np.int64)
-    word = text.word(base)
-    for level in LEVELS:
-        here = (word & MASKS[min(len(level), 8)]) == word_of(level[:8])
-        date[here] = base[here] + len(level)
-    place = np.maximum(date, 0)
-    days = text.word(place) ^ DATE
-    clock = text.word(place + 6) ^ CLOCK
-    good = (date >= 0) & ((not_digits(days) | not_digits(clock)) == 0)
-    good &= ((days & DATE_MARKS) | (clock & CLOCK_MARKS)) == 0
-    good &= text.bytes[place + 14] == ord(" ")
-    index = np.flatnonzero(good)
-    where = place[index] + 15
-    where += text.bytes[where] == ord("[")
-    colon = text.find(where, b":] \n", WHERE_BYTES)
-    _, digits = text.number(colon + 1)
-    close = colon + 1 + digits
-    ends_well = (colon > where) & (digits > 0) & (digits < 8)
-    ends_well &= (text.bytes[colon] == ord(":")) & text.has(close, b"] ")
-    at = np.full(len(base), -1, np.int64)
-    at[index] = np.where(ends_well, close + 2, -1)
-    return at, days, clock
+def _any(texts: Any, pattern: str) -> bool:
+    found: Any = pc.match_substring_regex(texts, pattern)
+    return bool(pc.any(found).as_py())
 
 
-def _instants(dates: Dates, days: Words, clock: Words) -> Places | None:
-    """Return the instants of lines in file order; None where one has an impossible time."""
-    if not len(days):
+def _instants(dates: Dates, text: Text, at: Places) -> Places | None:
+    """Return the instants of lines in file order from the places of their times; None where one is
+    impossible."""
+    if not len(at):
         return np.zeros(0, np.int64)
+    days, clock = text.word(at) ^ DATE, text.word(at + 6) ^ CLOCK
     turns = np.flatnonzero((days[1:] != days[:-1]) | (clock[1:] != clock[:-1])) + 1
     turns = np.concatenate([[0], turns])
     d = days[turns].view(np.uint8).reshape(-1, 8).astype(np.int64)
@@ -244,79 +200,67 @@ def _instants(dates: Dates, days: Words, clock: Words) -> Places | None:
     starts = np.flatnonzero(np.diff(month_day, prepend=-1))
     known = [dates.day(f"{n // 100:02}-{n % 100:02}") for n in month_day[starts].tolist()]
     midnight = np.array([NO_TIME if day is None else day * DAY_NS for day in known], np.int64)
-    midnight = midnight[_expanded(starts, len(turns))]
+    midnight = np.repeat(midnight, np.diff(starts, append=len(turns)))
     instant = midnight + (hour * 3600 + minute * 60 + second) * SECOND_NS
     instant[midnight == NO_TIME] = NO_TIME
-    instants_of_lines: Places = instant[_expanded(turns, len(days))]
+    instants_of_lines: Places = np.repeat(instant, np.diff(turns, append=len(at)))
     return instants_of_lines
 
 
-def _expanded(starts: Places, size: int) -> Places:
-    """Return, for each of `size` rows, which run it is in; runs begin at `starts`."""
-    return np.repeat(np.arange(len(starts)), np.diff(starts, append=size))
-
-
-def _access_place(text: Text, base: Places, end: Places, which: Flags) -> Places:
-    """Return where the quoted request of an access line begins, -1 elsewhere."""
-    place = np.full(len(base), -1, np.int64)
-    index = np.flatnonzero(which)
-    if len(index):
-        quote = text.find(base[index], b'"\n', TAIL_BYTES)
-        good = (quote > 0) & text.has(np.maximum(quote - 2, 0), b'- "')
-        place[index] = np.where(good & (end[index] - quote <= TAIL_BYTES), quote, -1)
-    return place
-
-
-def _access_tails(text: Text, at: Places, end: Places) -> pl.DataFrame | None:
-    """Return method, route and status of each access line; None where one is of another form."""
+def _access_tails(
+    text: Text, at: Places, end: Places
+) -> tuple[list[tuple[str, str, int]], Places] | None:
+    """Return the distinct methods, routes and statuses of access lines, and which of them each
+    line has; None where one is of another form."""
     texts, codes = text.distinct(at, end, TAIL_BYTES)
     found = [ACCESS_TAIL.fullmatch(tail) for tail in texts]
     if not all(found):
         return None
-    rows = [(m[1], m[2], int(m[3])) for m in found if m]
-    schema = {"detail": pl.String, "route": pl.String, "http_status": pl.Int64}
-    return pl.DataFrame(rows, schema=schema, orient="row")[codes]
+    return [(m[1], m[2], int(m[3])) for m in found if m], codes
 
 
-def _access(
-    prefixed: _Prefixed, line: Places, process: pl.Series, tails: pl.DataFrame, last_at: int | None
-) -> pl.DataFrame:
-    """Give each access line the time of the last line before it that has one."""
-    known = pl.Series([last_at], dtype=pl.Int64).append(instants(prefixed.at_ns))
-    known = known.fill_null(strategy="forward") if known.null_count() else known
-    at_ns = known.gather(prefixed.line.searchsorted(line))
-    columns = {"line": pl.Series(line), "at_ns": at_ns, "process": process}
-    return tails.with_columns(**columns, event=pl.lit("responded"))
+def _before(index: Places, times: Places, which: Places, last_at: int | None) -> Places:
+    """Return, for each line of `which`, the last known instant of a line of `index` before it."""
+    known = times != NO_TIME
+    carried = NO_TIME if last_at is None else last_at
+    instant = np.concatenate([[carried], times[known]])
+    found: Places = instant[index[known].searchsorted(which)]
+    return found
 
 
-def _sorted_out(
-    text: Text, prefixed: _Prefixed, access: pl.DataFrame, rest: pl.DataFrame, count: int
-) -> Fast:
-    left = np.ones(len(prefixed), np.bool_)
-    word = text.word(prefixed.at)
-    steps, odd_steps = _steps(text, prefixed, word, left)
-    received = _received(text, prefixed, word, left)
-    life = _life(text, prefixed, word, left)
-    others = prefixed.of(np.flatnonzero(left))
-    message = text.strings(others.at, np.maximum(others.at, others.end))
-    messages = pl.DataFrame({**others.columns(), "message": message})
-    times = pl.DataFrame({"line": prefixed.line, "at_ns": instants(prefixed.at_ns)})
-    has_left = bool(np.isin(word[left], LEFT_WORDS).any()) or odd_steps
-    return Fast(steps, received, life, access, messages, rest, times, count, has_left)
+def _in_order(text: Text, found: list[_Found], tails: list[tuple[str, str, int]]) -> Events:
+    """Put events of all kinds in the order of their lines."""
+    names = found[0].rows.names
+    line = np.concatenate([one.rows.line for one in found])
+    order = np.argsort(line, kind="stable")
+
+    def joined(name: str) -> Places:
+        return np.concatenate([getattr(one, name) for one in found])[order]
+
+    rows = Rows(
+        line[order],
+        np.concatenate([one.rows.at_ns for one in found])[order],
+        np.concatenate([one.rows.process for one in found])[order],
+        names,
+    )
+    columns = {
+        name: joined(name) for name in ("kind", "id_at", "id_length", "noun", "max_tokens", "tail")
+    }
+    return Events(text, rows, tails=tails, **columns)
 
 
-def _steps(text: Text, prefixed: _Prefixed, word: Words, left: Flags) -> tuple[pl.DataFrame, bool]:
+def _steps(text: Text, prefixed: _Prefixed, word: Words, left: Flags) -> tuple[Steps, bool]:
     """Take the iteration lines; return their rows and whether some were not understood."""
     rank = np.zeros(len(prefixed), np.int64)
-    owned = (word & MASKS[7]) == word_of(b"Engine ")
-    at = prefixed.at.copy()
-    places = np.flatnonzero(owned)
-    if len(places):
-        rank[places], digits = text.number(at[places] + 7)
-        at[places] += 9 + digits
-        at[places] = np.where(text.has(at[places] - 2, b": "), at[places], text.size)
+    owned = np.flatnonzero((word & MASKS[7]) == word_of(b"Engine "))
+    at = prefixed.at
     which = word == word_of(b"Iteratio")
-    which[places] = text.word(at[places]) == word_of(b"Iteratio")
+    if len(owned):
+        at = at.copy()
+        rank[owned], digits = text.number(at[owned] + 7)
+        at[owned] += 9 + digits
+        at[owned] = np.where(text.has(at[owned] - 2, b": "), at[owned], text.size)
+        which[owned] = text.word(at[owned]) == word_of(b"Iteratio")
     index = np.flatnonzero(which)
     index = index[text.has(at[index] + 2, b"eration(")]
     found, at = prefixed.of(index), at[index] + 10
@@ -335,71 +279,90 @@ def _steps(text: Text, prefixed: _Prefixed, word: Words, left: Flags) -> tuple[p
     at = np.minimum(at + point + places, text.size)
     good &= (digits > 0) & (digits < 8) & (~point | ((places > 0) & (places <= 6)))
     good &= at < found.end
-    tails = _step_tails(text, at, found.end, good)
+    codes, tails = _step_tails(text, at, found.end, good)
     columns["elapsed_ns"] = whole * 1_000_000 + np.where(
         point, fraction * TENS[np.clip(places, 0, 6)], 0
     )
-    ranks = [RANK.match(name or "") for name in prefixed.names]
-    of_process = np.array([int(match[1]) if match else 0 for match in ranks])
-    engine = np.where(owned[index], rank[index], of_process[found.process])
+    names = found.rows.names
+    ranks = [RANK.match(name or "") for name in names]
+    of_process = np.array([*(int(match[1]) if match else 0 for match in ranks), 0])
+    engine = of_process[found.rows.process]
+    if len(owned):
+        is_owned = np.isin(index, owned)
+        engine = np.where(is_owned, rank[index], engine)
     left[index[good]] = False
-    rows = pl.DataFrame(
-        {
-            "line": found.line,
-            "engine": pl.Series(engine).cast(pl.String),
-            "logged_at_ns": instants(found.at_ns),
-            **columns,
-        }
-    ).hstack(tails)
     is_odd = not good.all()
+    rows = found.rows
+    line, at_ns = rows.line, rows.at_ns
     if is_odd:
-        rows = rows.filter(pl.Series(good))
-    return rows.with_columns(covers_steps=pl.lit(1, dtype=pl.Int64)), is_odd
+        line, at_ns, engine, codes = line[good], at_ns[good], engine[good], codes[good]
+        columns = {name: values[good] for name, values in columns.items()}
+    engines, engine = np.unique(engine, return_inverse=True)
+    words = [str(n) for n in engines.tolist()]
+    return Steps(line, at_ns, columns, engine, words, codes, tails), is_odd
 
 
-def _step_tails(text: Text, at: Places, end: Places, good: Flags) -> pl.DataFrame:
-    """Return KV use and the filler mark of each line, and clear `good` where the end is odd."""
+def _step_tails(
+    text: Text, at: Places, end: Places, good: Flags
+) -> tuple[Places, list[tuple[float | None, bool]]]:
+    """Return which KV use and filler mark each line has; clear `good` where the end is odd."""
     texts, codes = text.distinct(at, end, TAIL_BYTES)
     found = [STEP_TAIL.fullmatch(tail) for tail in texts]
-    kv = [float(m["kv"]) / 100 if m and m["kv"] else None for m in found]
-    dummy = [bool(m and (m["dummy"] or m["late"])) for m in found]
+    tails = [
+        (
+            float(m["kv"]) / 100 if m and m["kv"] else None,
+            bool(m and (m["dummy"] or m["late"])),
+        )
+        for m in found
+    ]
     good &= np.array([m is not None for m in found], np.bool_)[codes]
     good &= end - at <= TAIL_BYTES
-    schema = {"kv_used_ratio": pl.Float64, "dummy": pl.Boolean}
-    return pl.DataFrame({"kv_used_ratio": kv, "dummy": dummy}, schema=schema)[codes]
+    return codes, tails
 
 
-def _received(text: Text, prefixed: _Prefixed, word: Words, left: Flags) -> pl.DataFrame:
+def _received(text: Text, prefixed: _Prefixed, word: Words, left: Flags) -> _Found:
     """Take the lines whose limit stands before any quoted text."""
     index = np.flatnonzero(word == word_of(b"Received"))
-    index = index[text.has(prefixed.at[index], RECEIVED)]
-    found = prefixed.of(index)
-    at = found.at + len(RECEIVED)
-    colon = _literal_places(text, at, found.end, PARAMS)
+    index = index[text.has(prefixed.at[index], RECEIVED_WORD)]
+    end = prefixed.end[index]
+    at = prefixed.at[index] + len(RECEIVED_WORD)
+    colon = _literal_places(text, at, end, PARAMS)
     good = colon > at
-    limit = _literal_places(text, np.where(good, colon, -1), found.end, LIMIT)
+    limit = _literal_places(text, np.where(good, colon, -1), end, LIMIT)
     good &= limit >= 0
-    limit += len(LIMIT)
-    limit = np.where(good, limit, text.size)
-    if text.holds(b"'"):
-        # Every quoted text that Python prints with `repr` holds this quote, or is made of it.
-        quotes = np.append(np.flatnonzero(text.bytes[: text.size] == ord("'")), text.size)
-        good &= quotes[quotes.searchsorted(np.maximum(colon, 0))] > limit
+    # Every quoted text that Python prints with `repr` holds this quote, or is made of it.
+    good &= ~_holds(text, colon, np.where(good, limit - colon, 0), b"'")
+    limit = np.where(good, limit + len(LIMIT), text.size)
     value, digits = text.number(limit)
     after = text.bytes[np.minimum(limit + digits, text.size)]
-    good &= (limit < found.end) & (digits > 0) & ((after == ord(",")) | (after == ord(")")))
-    ids = text.strings(at, np.where(good, colon, at))
-    good &= ~ids.str.contains(" ", literal=True).to_numpy()
-    left[index[good]] = False
-    taken = prefixed.of(index[good])
-    return pl.DataFrame(
-        {
-            **taken.columns(),
-            "event": pl.Series(["received"]).new_from_index(0, len(taken)),
-            "request_id": ids.filter(pl.Series(good)),
-            "max_tokens": value[good],
-        }
+    good &= (limit < end) & (digits > 0) & ((after == ord(",")) | (after == ord(")")))
+    length = np.where(good, colon - at, 0)
+    good &= ~_holds(text, at, length, b" ")
+    taken = index[good]
+    left[taken] = False
+    return _Found.of(
+        prefixed.of_rows(taken), RECEIVED, at[good], length[good], max_tokens=value[good]
     )
+
+
+def _holds(text: Text, at: Places, length: Places, stops: bytes) -> Flags:
+    """Return which of the texts hold one of these bytes."""
+    sizes = np.unique(length)
+    found = np.zeros(len(at), np.bool_)
+    if len(at) and len(sizes) <= ALIKE_SIZES and int(sizes[-1]) <= ALIKE_BYTES:
+        # Texts of one length side by side are looked through at once.
+        for size in sizes[sizes > 0].tolist():
+            which = length == size
+            held: Any = text.strings(at[which], length[which]).buffers()[2]
+            data = np.frombuffer(held, np.uint8)
+            if not any((data == stop).any() for stop in stops):
+                continue
+            rows = data.reshape(-1, size)
+            found[which] = np.logical_or.reduce([(rows == stop).any(axis=1) for stop in stops])
+        return found
+    pattern = "[" + re.escape(stops.decode()) + "]"
+    holds = pc.match_substring_regex(text.strings(at, length), pattern)
+    return np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _literal_places(text: Text, at: Places, end: Places, literal: bytes) -> Places:
@@ -426,27 +389,20 @@ def _literal_places(text: Text, at: Places, end: Places, literal: bytes) -> Plac
     return place
 
 
-def _life(text: Text, prefixed: _Prefixed, word: Words, left: Flags) -> pl.DataFrame:
+def _life(text: Text, prefixed: _Prefixed, word: Words, left: Flags) -> list[_Found]:
     """Take `<Word> request <id>.` with one id."""
-    frames = []
-    for literal, event in REQUEST_WORDS.items():
+    found = []
+    for literal, event, noun in REQUEST_WORDS:
         index = np.flatnonzero(word == word_of(literal[:8]))
-        index = index[text.has(prefixed.at[index], literal)]
         if not len(index):
             continue
+        index = index[text.has(prefixed.at[index], literal)]
         at, end = prefixed.at[index] + len(literal), prefixed.end[index] - 1
         good = (end > at) & (text.bytes[end] == ord("."))
+        good &= ~_holds(text, at, np.where(good, end - at, 0), ID_STOPS)
         index, at, end = index[good], at[good], end[good]
-        ids = text.strings(at, end)
-        if (odd := ids.str.contains("[ ,]")).any():
-            index, ids = index[~odd.to_numpy()], ids.filter(~odd)
         left[index] = False
-        columns = prefixed.of(index).columns()
-        columns["engine_request_id"] = ids
-        columns["event"] = pl.Series([event]).new_from_index(0, len(index))
-        columns["noun"] = pl.Series([literal.split()[1].decode()]).new_from_index(0, len(index))
-        frame = pl.DataFrame(columns)
-        frames.append(frame)
-    if not frames:
-        return pl.DataFrame()
-    return pl.concat(frames)
+        nouns = np.full(len(index), noun)
+        rows = prefixed.of_rows(index)
+        found.append(_Found.of(rows, event, at, end - at, noun=nouns))
+    return found

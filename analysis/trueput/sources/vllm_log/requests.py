@@ -1,8 +1,4 @@
-"""Request lines and access lines -> rows of `request_events`.
-
-Only ids, limits, token counts and reasons are taken. Prompt and output texts and token ids are
-never kept: quoted strings are removed before anything is looked for in a line that has them.
-"""
+"""Request lines and access lines -> rows of `request_events`: what lasts between blocks."""
 
 from __future__ import annotations
 
@@ -11,56 +7,17 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import polars as pl
+import numpy as np
 
-from trueput.sources.vllm_log.fast import Fast
-from trueput.sources.vllm_log.lines import split_off
+from trueput.sources.vllm_log.block import ABORTED, ADDED, RECEIVED, Events
+from trueput.sources.vllm_log.places import Flags
 from trueput.sources.vllm_log.problems import Problems
 
-MESSAGE: Final = pl.col("message")
-STARTS: Final = {
-    # the first 8 bytes of the message: the event, where the line is `<Word> request <ids>.`
-    b"Received": None,
-    b"Added re": "added",
-    b"Finished": "finished",
-    b"Aborted ": "aborted",
-    b"Request ": None,
-    b"Generate": None,
-    b"Sequence": None,
-}
-RECEIVED_ID: Final = re.compile(r"Received request (\S+): (?=prompt: |params: |prompt_)")
-DETAILS: Final = re.compile(r"Request (\S+) details: prompt: ")
-QUOTED: Final = re.compile(r"'(?:[^'\\]++|\\.)*+'|\"(?:[^\"\\]++|\\.)*+\"", re.DOTALL)
-TOKEN_IDS: Final = re.compile(r"prompt_token_ids: \[([^\]]*)\]")
-MAX_TOKENS: Final = re.compile(r"[ (]max_tokens=(\d{1,18})[,)]")
-ENDED: Final = re.compile(r"Request (\S+) (aborted\.|failed \(([a-z ]+)\)|failed due to)")
-GENERATED: Final = re.compile(r"Generated response (\S+?)(?: \([a-z ]+\))?: output: ")
-REASON: Final = re.compile(r", finish_reason: ([A-Za-z_]{1,40})$")
-PREEMPTED: Final = re.compile(
-    r"Sequence group (\S+) is preempted by PreemptionMode\.(RECOMPUTE|SWAP) mode .*"
-    r"total_num_cumulative_preemption=(\d{1,18})"
-)
-ACCESS: Final = (
-    r'^- "(?P<detail>[A-Z]+) (?P<route>[^ ?#"]*)[^ ]* HTTP/[0-9.]+" (?P<http_status>[0-9]{3})'
-)
-JSON_ACCESS: Final = r'^(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/[0-9.]+" [0-9]{3}'
 SUFFIX: Final = r"-[0-9a-f]{8}$"
 CHILD: Final = r"^[0-9]+_((?:chat)?cmpl|embd|pool|score|resp|rerank|classify)"
-SCHEMA: Final = {
-    "line": pl.Int64,
-    "at_ns": pl.Int64,
-    "event": pl.String,
-    "request_id": pl.String,
-    "engine_request_id": pl.String,
-    "process": pl.String,
-    "route": pl.String,
-    "http_status": pl.Int64,
-    "max_tokens": pl.Int64,
-    "prompt_tokens": pl.Int64,
-    "cumulative": pl.Int64,
-    "detail": pl.String,
-}
 REMEMBERED: Final = 4096
+NEVER: Final = 1 << 62
+"""Behind every line."""
 
 
 @dataclass
@@ -74,80 +31,47 @@ class Requests:
     problems: Problems
     suffixed: bool | None = None
     _received: OrderedDict[str, None] = field(default_factory=OrderedDict)
-    _prompt_tokens: OrderedDict[str, list[tuple[int, int]]] = field(default_factory=OrderedDict)
+    prompt_tokens: OrderedDict[str, list[tuple[int, int]]] = field(default_factory=OrderedDict)
 
-    def take(
-        self, messages: pl.DataFrame, fast: Fast | None
-    ) -> tuple[list[pl.DataFrame], pl.DataFrame]:
-        """Return the rows of `request_events` of one block and the remaining messages."""
-        limits = [fast.received] if fast is not None else []
-        lives = [fast.life] if fast is not None else []
-        rows: list[pl.DataFrame] = []
-        rest = messages
-        if fast is None or fast.has_left:
-            first = MESSAGE.cast(pl.Binary).bin.slice(0, 8)
-            wanted = pl.col("first").is_in(list(STARTS))
-            found, rest = split_off(messages.with_columns(first=first), wanted)
-            life, found = split_off(found, pl.col("first").is_in(list(STARTS)[1:4]))
-            received, found = split_off(found, MESSAGE.str.starts_with("Received request "))
-            plain, quoted = split_off(received, _is_plain())
-            delta = MESSAGE.str.contains(r"^Generated response [^ ]+ \(streaming delta\): ")
-            others = self._others(pl.concat([quoted, found.filter(~delta)]))
-            limits += [_received(plain), others.filter(pl.col("event") == "received")]
-            lives.append(self._life_rows(life))
-            rows.append(others.filter(pl.col("event") != "received"))
-            rest = pl.concat([rest, found.filter(pl.col("first") == b"Received")]).sort("line")
-            rest = rest.drop("first")
-        limits = [frame for frame in limits if frame.height]
-        lives = [frame for frame in lives if frame.height]
-        received = pl.concat(limits, how="diagonal") if limits else pl.DataFrame(schema=SCHEMA)
-        if limits:
-            rows.append(self._with_prompt_tokens(received))
-        if lives:
-            rows.append(self._life(pl.concat(lives, how="diagonal"), received))
-        elif limits:
-            self._learn(pl.DataFrame(schema=SCHEMA), received)
-        return rows, rest
+    def read(self, events: Events) -> dict[str, Any] | None:
+        """Return the columns of `request_events` of a block without other request lines; None
+        where its ids must be read with care."""
+        if self.prompt_tokens:
+            return None
+        is_life = (events.kind >= ADDED) & (events.kind <= ABORTED)
+        at, length = events.id_at, events.id_length
+        if (is_life & (length > 0) & events.text.is_digit(np.maximum(at, 0))).any():
+            return None
+        told_at = 0
+        if self.suffixed is None:
+            known = events.kind == RECEIVED, events.kind == ADDED
+            received, added = (list(zip(events.rows.line[k].tolist(), events.ids(k), strict=True))
+                               for k in known)  # fmt: skip
+            found = self.learn(received, added)
+            told_at = NEVER if found is None else found
+        unsure = is_life & (events.rows.line < told_at)
+        external = np.where(self._suffixes(events, is_life & ~unsure), length - 9, length)
+        external[unsure & ((events.noun != 0) | (events.kind == ADDED))] = -1
+        return {
+            **events.columns(),
+            "request_id": events.text.strings(at, external),
+            "engine_request_id": events.text.strings(at, np.where(is_life, length, -1)),
+        }
 
-    def _life_rows(self, life: pl.DataFrame) -> pl.DataFrame:
-        word = MESSAGE.str.splitn(" ", 4).struct
-        known = {start: event for start, event in STARTS.items() if event}
-        rows = life.select(
-            "line",
-            "at_ns",
-            "process",
-            event=pl.col("first").replace_strict(known, return_dtype=pl.String),
-            noun=word.field("field_1"),
-            engine_request_id=word.field("field_2").str.strip_suffix("."),
-            is_whole=word.field("field_3").is_null() & MESSAGE.str.ends_with("."),
-        )
-        rows, _ = split_off(rows, pl.col("noun").is_in(["request", "request(s)"]))
-        rows, broken = split_off(rows, pl.col("is_whole"))
-        if not broken.is_empty():
-            self.problems.add("VLOG006", broken["line"][0], count=broken.height)
-        if rows["engine_request_id"].str.contains(",", literal=True).any():
-            rows = rows.with_columns(pl.col("engine_request_id").str.split(","))
-            rows = rows.explode("engine_request_id", empty_as_null=True, keep_nulls=True)
-        return rows.drop("is_whole")
+    def _suffixes(self, events: Events, sure: Flags) -> Flags:
+        """Return which ids end in what the engine adds."""
+        ends = np.zeros(len(sure), np.bool_)
+        if self.suffixed:
+            index = np.flatnonzero(sure & (events.id_length >= 9))
+            behind = events.id_at[index] + events.id_length[index] - 9
+            ends[index] = events.text.has(behind, b"-") & events.text.is_hex_word(behind + 1)
+        return ends
 
-    def _life(self, rows: pl.DataFrame, received: pl.DataFrame) -> pl.DataFrame:
-        told_at = self._learn(rows, received)
-        return rows.select(
-            "line",
-            "at_ns",
-            "event",
-            request_id=self._external(told_at),
-            engine_request_id="engine_request_id",
-            process="process",
-        )
-
-    def _learn(self, life: pl.DataFrame, received: pl.DataFrame) -> int | None:
+    def learn(self, received: list[tuple[int, str]], added: list[tuple[int, str]]) -> int | None:
         """Return the line from which on the form of ids is known; None while it is not."""
         if self.suffixed is not None:
             return 0
-        added = life.filter(pl.col("event") == "added")
-        pairs = [(*row, False) for row in received.select("line", "request_id").iter_rows()]
-        pairs += [(*row, True) for row in added.select("line", "engine_request_id").iter_rows()]
+        pairs = [(*row, False) for row in received] + [(*row, True) for row in added]
         for line, name, is_added in sorted(pairs):
             if not is_added:
                 self._received[name] = None
@@ -161,133 +85,3 @@ class Requests:
                     self._received.clear()
                     return int(line)
         return None
-
-    def _external(self, told_at: int | None) -> pl.Expr:
-        printed = pl.col("engine_request_id")
-        parent = (
-            pl.when(printed.str.contains("^[0-9]"))
-            .then(printed.str.replace(CHILD, "$1"))
-            .otherwise(printed)
-        )
-        one_id_only = (pl.col("noun") == "request") & (pl.col("event") != "added")
-        unsure = pl.when(one_id_only).then(parent)
-        if told_at is None:
-            return unsure
-        sure = parent.str.replace(SUFFIX, "") if self.suffixed else parent
-        return pl.when(pl.col("line") >= told_at).then(sure).otherwise(unsure)
-
-    def _others(self, found: pl.DataFrame) -> pl.DataFrame:
-        rows: list[dict[str, Any]] = []
-        found = found.sort("line").select("line", "at_ns", "process", "message")
-        for line, at_ns, process, message in found.iter_rows():
-            row = self._slow(line, message)
-            if row is not None:
-                rows.append({"line": line, "at_ns": at_ns, "process": process, **row})
-        return pl.DataFrame(rows, schema=SCHEMA)
-
-    def _slow(self, line: int, message: str) -> dict[str, Any] | None:
-        """Return the row of one of the rarer lines, None where it has none."""
-        if message.startswith("Received request"):
-            return self._received_slowly(line, message)
-        if match := DETAILS.match(message):
-            if (count := _token_count(message[match.end() :])) is not None:
-                self._prompt_tokens.setdefault(match[1], []).append((line, count))
-                if len(self._prompt_tokens) > REMEMBERED:
-                    self._prompt_tokens.popitem(last=False)
-            return None
-        if match := ENDED.match(message):
-            if match[2] == "aborted.":
-                return {"event": "aborted", "request_id": match[1]}
-            return {"event": "failed", "request_id": match[1], "detail": match[3]}
-        if match := PREEMPTED.match(message):
-            mode, number = match[2].lower(), int(match[3])
-            ids = {"request_id": match[1], "engine_request_id": match[1]}
-            return {"event": "preempted", **ids, "detail": mode, "cumulative": number}
-        if match := GENERATED.match(message):
-            return _generated(match[1], message)
-        return None
-
-    def _received_slowly(self, line: int, message: str) -> dict[str, Any] | None:
-        match = RECEIVED_ID.match(message)
-        if match is None:
-            self.problems.add("VLOG006", line)
-            return None
-        told = QUOTED.sub("''", message[match.end() :])
-        limit = MAX_TOKENS.search(told)
-        tokens = _token_count(message[match.end() :])
-        return {
-            "event": "received",
-            "request_id": match[1],
-            "max_tokens": int(limit[1]) if limit else None,
-            "prompt_tokens": tokens,
-        }
-
-    def _with_prompt_tokens(self, received: pl.DataFrame) -> pl.DataFrame:
-        if not self._prompt_tokens:
-            return received
-        counts: list[int | None] = []
-        for line, name in received.select("line", "request_id").iter_rows():
-            found = [n for at, n in self._prompt_tokens.get(name, ()) if at < line]
-            counts.append(found[-1] if found else None)
-        counted = pl.Series("prompt_tokens", counts, dtype=pl.Int64)
-        if "prompt_tokens" in received.columns:
-            return received.with_columns(pl.col("prompt_tokens").fill_null(counted))
-        return received.with_columns(counted)
-
-
-def _is_plain() -> pl.Expr:
-    """Whether no quoted text stands before the limit, or anywhere in a line without a limit."""
-    quote = MESSAGE.str.find(r"['\"]").fill_null(1 << 31)
-    limit = MESSAGE.str.find("max_tokens=", literal=True).fill_null(1 << 30)
-    return (quote > limit) & MESSAGE.str.contains(r"^Received request [^ ]+: params: [^ ]")
-
-
-def _received(plain: pl.DataFrame) -> pl.DataFrame:
-    at = MESSAGE.str.find("max_tokens=", literal=True)
-    limit = MESSAGE.cast(pl.Binary).bin.slice(at + 11, 20).cast(pl.String, strict=False)
-    return plain.select(
-        "line",
-        "at_ns",
-        event=pl.lit("received"),
-        request_id=MESSAGE.str.slice(17).str.splitn(": ", 2).struct.field("field_0"),
-        process="process",
-        max_tokens=limit.str.splitn(",", 2)
-        .struct.field("field_0")
-        .str.strip_suffix(")")
-        .cast(pl.Int64, strict=False),
-    )
-
-
-def _token_count(text: str) -> int | None:
-    match = TOKEN_IDS.search(QUOTED.sub("''", text))
-    if match is None:
-        return None
-    return match[1].count(",") + 1 if match[1].strip() else 0
-
-
-def _generated(name: str, message: str) -> dict[str, Any] | None:
-    match = REASON.search(message)
-    if match is None or match[1] == "None":
-        return None
-    event = {"abort": "aborted", "error": "failed"}.get(match[1], "finished")
-    return {"event": event, "request_id": name, "detail": match[1]}
-
-
-def responses(access: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of `request_events` of access lines. A query string is not kept."""
-    if access.is_empty():
-        return pl.DataFrame(schema=SCHEMA)
-    kinds = access.select(MESSAGE.unique())
-    kinds = kinds.with_columns(MESSAGE.str.extract_groups(ACCESS).alias("_")).unnest("_")
-    kinds = kinds.with_columns(pl.col("http_status").cast(pl.Int64))
-    rows = access.join(kinds, on="message", how="left", maintain_order="left")
-    return rows.select(
-        "line", "at_ns", "process", "route", "http_status", "detail", event=pl.lit("responded")
-    )
-
-
-def take_json_access(messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return uvicorn's lines among the messages of a JSON log, cut like access lines; the rest."""
-    found, rest = split_off(messages, MESSAGE.str.contains(JSON_ACCESS))
-    at = MESSAGE.str.find('- "', literal=True)
-    return found.with_columns(MESSAGE.cast(pl.Binary).bin.slice(at).cast(pl.String)), rest

@@ -15,13 +15,14 @@ import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
+import pyarrow as pa
 
-from trueput.sources.vllm_log.lines import split_off
+from trueput.sources.vllm_log.block import NO_TIME, instants, named
+from trueput.sources.vllm_log.lives import Numbered
 from trueput.sources.vllm_log.problems import Problems
 
 STATS: Final = (
@@ -32,24 +33,12 @@ STATS: Final = (
 OWNER: Final = re.compile(r"(?:Engine ([0-9]{3,6})|[0-9]+ Engines Aggregated): ")
 FLOPS: Final = re.compile(r"MFU: (\S+) TF/s/device (\S+) GB/s/device")
 LISTED: Final = "Per-position acceptance rate"
-PRINTED: Final = r"(: |, |=)[0-9]{1,15}(?:\.[0-9]{1,15})?"
+PRINTED: Final = re.compile(r"(: |, |=)([0-9]{1,15}(?:\.[0-9]{1,15})?)")
 """What may be a value, with what stands before it."""
-PLACE: Final = "\0"
-"""Stands for a number in a wording."""
-FOLLOWED: Final = re.compile(PLACE + r"(?=[ %,]|\.?\Z)")
+FOLLOWED: Final = re.compile(r"(?=[ %,])|\.?\Z")
+"""What may stand behind a value."""
 TRIAL: Final = 900_000_000_000
 """The first of the numbers that a wording is tried with."""
-METRIC: Final = {"metric": pl.String, "kind": pl.String, "labels": pl.String}
-SCHEMA: Final = {
-    "line": pl.Int64,
-    "at_ns": pl.Int64,
-    "engine": pl.String,
-    "metric": pl.String,
-    "labels": pl.String,
-    "kind": pl.String,
-    "value": pl.Float64,
-}
-MESSAGE: Final = pl.col("message")
 REMEMBERED: Final = 4096
 
 Lines = npt.NDArray[np.int64]
@@ -115,6 +104,36 @@ class Wording:
     divisors: Floats
 
 
+@dataclass(frozen=True)
+class SampleRows:
+    """Rows of `engine_samples`; `engine` and `metric` are places in `engines` and `metrics`
+    (name, kind, labels)."""
+
+    line: Lines
+    at_ns: Lines
+    engine: Lines
+    engines: list[str]
+    metric: Lines
+    metrics: list[tuple[str, str, str]]
+    value: Floats
+
+    def numbered(self) -> Numbered:
+        """Return the rows as the lives of an engine are counted by."""
+        return Numbered(self.line, self.engine, self.engines, self.line)
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of `engine_samples` without incarnation."""
+        return {
+            "line": pa.array(self.line),
+            "at_ns": instants(self.at_ns),
+            "engine": named(self.engine, self.engines),
+            "metric": named(self.metric, [m[0] for m in self.metrics]),
+            "kind": named(self.metric, [m[1] for m in self.metrics]),
+            "labels": named(self.metric, [m[2] for m in self.metrics]),
+            "value": pa.array(self.value),
+        }
+
+
 @dataclass
 class Samples:
     """Rows of statistics lines, and which lines were already printed by another API server."""
@@ -122,61 +141,61 @@ class Samples:
     problems: Problems
     _seen: OrderedDict[tuple[int, str], None] = field(default_factory=OrderedDict)
     _metrics: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    _wordings: dict[str, Wording | None] = field(default_factory=dict)
+    _wordings: dict[tuple[str, ...], Wording | None] = field(default_factory=dict)
 
-    def take(self, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return the rows of `engine_samples` (without incarnation) and the remaining messages."""
-        found, rest = split_off(messages, MESSAGE.str.contains(STATS))
-        if found.is_empty():
-            return pl.DataFrame(schema=SCHEMA), rest
-        found = self._new_lines(found.select("line", "at_ns", "message"))
-        cut = found.select(
-            wording=MESSAGE.str.replace_all(PRINTED, "${1}" + PLACE),
-            numbers=MESSAGE.str.extract_all(PRINTED),
-        )
-        counts = cut["numbers"].list.len().to_numpy().astype(np.int64)
-        wordings = [self._wording(text) for text in cut["wording"].to_list()]
-        for at, count in enumerate(counts.tolist()):
-            known = wordings[at]
-            if known is not None and len(known.metrics) != count:
-                wordings[at] = None
+    def read(self, line: Lines, at_ns: Lines, messages: list[str]) -> SampleRows:
+        """Return the rows of these lines, all of which are statistics lines."""
+        new = self._new_lines(at_ns.tolist(), messages)
+        if new is not None:
+            line, at_ns, messages = line[new], at_ns[new], [messages[at] for at in new]
+        wordings, numbers = self._worded(messages)
         odd = [at for at, wording in enumerate(wordings) if wording is None]
-        printed = cut["numbers"].explode(empty_as_null=False)
-        numbers = printed.str.strip_chars_start(":, =").cast(pl.Float64).to_numpy()
-        of_line = np.repeat(np.arange(len(counts)), counts)
-        if odd:
-            good = np.array([wording is not None for wording in wordings], np.bool_)
-            numbers, of_line = numbers[good[of_line]], of_line[good[of_line]]
         split = [wording for wording in wordings if wording is not None]
+        counts = [len(wording.metrics) for wording in split]
+        of_line = np.repeat([at for at, w in enumerate(wordings) if w is not None], counts)
         metrics = np.concatenate([NO_LINES, *(wording.metrics for wording in split)])
         values = numbers / np.concatenate([NO_FLOATS, *(wording.divisors for wording in split)])
         engines = ["" if wording is None else wording.engine for wording in wordings]
         for at in odd:
-            line, _, message = found.row(at)
-            engines[at], body = _owner(message)
-            keys, read = self._line(line, body)
+            engines[at], body = _owner(messages[at])
+            keys, read = self._line(int(line[at]), body)
             metrics = np.append(metrics, np.array(keys, np.int64))
             values = np.append(values, read)
             of_line = np.append(of_line, np.full(len(keys), at))
+        of_line = of_line.astype(np.int64)
         if odd:
             order = np.argsort(of_line, kind="stable")
             metrics, values, of_line = metrics[order], values[order], of_line[order]
-        names = pl.DataFrame(list(self._metrics), schema=METRIC, orient="row")[metrics]
-        owner = found.select("line", "at_ns", pl.Series("engine", engines, dtype=pl.String))
-        rows = owner[of_line].hstack(names)
-        return rows.with_columns(pl.Series("value", values, dtype=pl.Float64)), rest
+        names = list(dict.fromkeys(engines))
+        engine = np.array([names.index(name) for name in engines], np.int64)[of_line]
+        known = list(self._metrics)
+        return SampleRows(line[of_line], at_ns[of_line], engine, names, metrics, known, values)
 
-    def _new_lines(self, found: pl.DataFrame) -> pl.DataFrame:
-        """Return the lines that no other API server printed before."""
-        keys = list(zip(found["at_ns"].to_list(), found["message"].to_list(), strict=True))
-        stamped = dict.fromkeys(key for key in keys if key[0] is not None)
+    def _worded(self, messages: list[str]) -> tuple[list[Wording | None], Floats]:
+        """Return the wording of each line, None where it is not each number one value, and the
+        numbers of all the others."""
+        wordings: list[Wording | None] = []
+        numbers: list[str] = []
+        for message in messages:
+            parts = PRINTED.split(message)
+            printed = parts[2::3]
+            del parts[2::3]
+            wording = self._wording(tuple(parts))
+            if wording is not None:
+                numbers += printed
+            wordings.append(wording)
+        return wordings, np.array([float(number) for number in numbers], np.float64)
+
+    def _new_lines(self, times: list[int], messages: list[str]) -> list[int] | None:
+        """Return which lines no other API server printed before; None for all of them."""
+        keys = list(zip(times, messages, strict=True))
+        stamped = dict.fromkeys(key for key in keys if key[0] != NO_TIME)
         if len(stamped) == len(keys) and self._seen.keys().isdisjoint(stamped):
             self._seen.update(stamped)
             while len(self._seen) > REMEMBERED:
                 self._seen.popitem(last=False)
-            return found
-        fresh = [at_ns is None or self._is_new(at_ns, message) for at_ns, message in keys]
-        return found.filter(pl.Series(fresh, dtype=pl.Boolean))
+            return None
+        return [at for at, key in enumerate(keys) if key[0] == NO_TIME or self._is_new(*key)]
 
     def _is_new(self, at_ns: int, message: str) -> bool:
         key = (at_ns, message)
@@ -187,24 +206,27 @@ class Samples:
             self._seen.popitem(last=False)
         return True
 
-    def _wording(self, text: str) -> Wording | None:
-        if text not in self._wordings:
+    def _wording(self, parts: tuple[str, ...]) -> Wording | None:
+        if parts not in self._wordings:
             if len(self._wordings) > REMEMBERED:
                 self._wordings.clear()
-            self._wordings[text] = self._tried(text)
-        return self._wordings[text]
+            self._wordings[parts] = self._tried(parts)
+        return self._wordings[parts]
 
-    def _tried(self, text: str) -> Wording | None:
-        """Return what the numbers of a wording are, None where it is not each one value."""
-        words = text.split(PLACE)
-        count = len(words) - 1
-        if len(FOLLOWED.findall(text)) != count:
+    def _tried(self, parts: tuple[str, ...]) -> Wording | None:
+        """Return what the numbers of a wording are, None where it is not each one value.
+
+        `parts` are by turns what stands before a number and the mark in front of it.
+        """
+        before = [text + mark for text, mark in zip(parts[:-1:2], parts[1::2], strict=True)]
+        behind = [*before[1:], parts[-1]][: len(before)]
+        if not all(FOLLOWED.match(text) for text in behind):
             return None
-        numbers = [TRIAL + at for at in range(count)]
-        pairs = zip(numbers, words[1:], strict=True)
-        engine, body = _owner(words[0] + "".join(f"{number}{word}" for number, word in pairs))
+        numbers = [TRIAL + at for at in range(len(before))]
+        tried = "".join(f"{text}{number}" for text, number in zip(before, numbers, strict=True))
+        engine, body = _owner(tried + parts[-1])
         metrics, values = self._line(None, body)
-        if not values or len(values) != count:
+        if not values or len(values) != len(before):
             return None
         divisors = []
         for number, value in zip(numbers, values, strict=True):

@@ -1,4 +1,4 @@
-"""Bytes of a log -> a frame of clean lines: one column `line`, one column `text`.
+"""Bytes of a log -> clean bytes.
 
 Undecodable bytes and colour codes are replaced or removed here, and of a line that a progress bar
 wrote over (bare carriage returns) only what stood last is kept.
@@ -6,39 +6,19 @@ wrote over (bare carriage returns) only what stood last is kept.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
-
-import numpy as np
-import polars as pl
-import pyarrow as pa
 
 from trueput.sources.vllm_log.problems import Problems
 
 ANSI: Final = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
-LINE_FEED: Final = 10
 
 
 def is_crlf(head: bytes) -> bool:
     """Return whether every line of `head` ends in CR LF: a file that went through Windows."""
     feeds = head.count(b"\n")
     return feeds > 1 and head.count(b"\r\n") == feeds
-
-
-def line_frame(data: bytes, first_line: int) -> pl.DataFrame:
-    """Return the lines of clean `data` (whole lines, the last perhaps without its newline)."""
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == LINE_FEED)
-    if data and not data.endswith(b"\n"):
-        ends = np.append(ends, len(data))
-    # Strings at even places are the lines, those at odd places the newlines between them.
-    offsets = np.zeros(2 * len(ends) + 1, np.int64)
-    offsets[1::2] = ends
-    offsets[2::2] = np.minimum(ends + 1, len(data))
-    buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(data)]
-    pieces = pa.Array.from_buffers(pa.large_string(), 2 * len(ends), buffers)
-    text = pl.Series("text", pieces).gather_every(2)
-    line = pl.int_range(first_line, first_line + len(ends), dtype=pl.Int64, eager=True)
-    return pl.DataFrame([line.alias("line"), text])
 
 
 def clean(data: bytes, first_line: int, crlf: bool, problems: Problems) -> bytes:
@@ -76,3 +56,14 @@ def _last_written(line: bytes) -> bytes:
     body = line.rstrip(b"\r")
     shown = body.rpartition(b"\r")[2]
     return shown + b"\r" if len(body) < len(line) else shown
+
+
+def is_broken_json(data: bytes) -> bool:
+    """Return whether a line begins as an object and is none."""
+    if not data.lstrip().startswith(b"{"):
+        return False
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return True
+    return False

@@ -1,16 +1,13 @@
-"""Iteration lines -> rows of `engine_steps`, and the lives of each engine in one file."""
+"""Iteration lines -> rows of `engine_steps`."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from trueput.sources.vllm_log.lines import split_off
+from trueput.sources.vllm_log.careful.frames import split_off
 from trueput.sources.vllm_log.problems import Problems
 
 WORDS: Final = {
@@ -51,91 +48,6 @@ SCHEMA: Final = {
     "covers_steps": pl.Int64,
 }
 MESSAGE: Final = pl.col("message")
-RESTART_DROP: Final = 10_000
-"""A number lower by more than this, or lower than half, is a new count and not a late line."""
-
-Lines = npt.NDArray[np.int64]
-
-
-@dataclass
-class Life:
-    """One engine: how many lives it had, and whether it did something in the present one."""
-
-    incarnation: int = 0
-    active: bool = False
-    last_ix: int | None = None
-
-
-@dataclass
-class Lives:
-    """Counts the restarts of each engine. A start line is one when the engine had been active."""
-
-    problems: Problems
-    _engines: dict[str, Life] = field(default_factory=dict)
-    _starts: list[tuple[int, str | None]] = field(default_factory=list)
-
-    def add_start(self, line: int, engine: str | None) -> None:
-        """Note a line in which an engine starts; None stands for all engines."""
-        self._starts.append((line, engine))
-
-    def number(self, steps: pl.DataFrame, samples: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
-        """Return the incarnation of each row of both frames (columns line, engine, step_ix)."""
-        step_lives = np.zeros(steps.height, np.int64)
-        sample_lives = np.zeros(samples.height, np.int64)
-        names = steps["engine"].unique().to_list() + samples["engine"].unique().to_list()
-        for name in sorted({*names, *self._engines}):
-            of_steps = (steps["engine"] == name).to_numpy()
-            of_samples = (samples["engine"] == name).to_numpy()
-            life = self._engines.setdefault(name, Life())
-            lines = steps["line"].to_numpy()[of_steps]
-            numbers = steps["step_ix"].to_numpy()[of_steps]
-            sampled = samples["line"].to_numpy()[of_samples]
-            cuts = self._cuts(life, name, lines, numbers, sampled)
-            base = life.incarnation
-            step_lives[of_steps] = base + np.searchsorted(cuts, lines, side="right")
-            sample_lives[of_samples] = base + np.searchsorted(cuts, sampled, side="right")
-            life.incarnation += len(cuts)
-            self._note_gaps(lines, numbers, life, cuts)
-            if len(numbers):
-                life.last_ix = int(numbers[-1])
-            if cuts and (not len(lines) or cuts[-1] > lines[-1]):
-                life.last_ix = None
-        self._starts.clear()
-        return pl.Series(step_lives), pl.Series(sample_lives)
-
-    def _cuts(
-        self, life: Life, name: str, lines: Lines, numbers: Lines, sampled: Lines
-    ) -> list[int]:
-        """Return the lines at which a new life begins, in order."""
-        starts = [n for n, engine in self._starts if engine is None or engine == name]
-        busy = np.sort(np.concatenate([lines, sampled]))
-        cuts = []
-        since = 0
-        for start in starts:
-            until = int(np.searchsorted(busy, start))
-            if life.active or until > since:
-                cuts.append(start)
-            life.active, since = False, until
-        life.active = life.active or len(busy) > since
-        before = np.concatenate([[-1 if life.last_ix is None else life.last_ix], numbers[:-1]])
-        fell = (numbers * 2 < before) | (numbers < before - RESTART_DROP)
-        for at in np.flatnonzero(fell):
-            previous = int(lines[at - 1]) if at else 0
-            if not any(previous < cut <= lines[at] for cut in cuts):
-                cuts.append(int(lines[at]))
-        return sorted(cuts)
-
-    def _note_gaps(self, lines: Lines, numbers: Lines, life: Life, cuts: list[int]) -> None:
-        if not len(numbers):
-            return
-        first = numbers[0] if life.last_ix is None else life.last_ix + 1
-        expected = np.concatenate([[first], numbers[:-1] + 1])
-        same_life = np.diff(np.searchsorted(cuts, lines, side="right"), prepend=0) == 0
-        missing = np.where(same_life, numbers - expected, 0)
-        gaps = np.flatnonzero(missing > 0)
-        if len(gaps):
-            at = int(lines[gaps[0]])
-            self.problems.add("VLOG008", at, count=int(missing[gaps].sum()))
 
 
 def take_steps(messages: pl.DataFrame, problems: Problems) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -181,7 +93,7 @@ def _numbers(found: pl.DataFrame) -> pl.DataFrame:
     dummy = pl.col("dummy").is_not_null() | pl.col("late").is_not_null()
     tails = tails.with_columns(
         dummy=dummy,
-        kv_used_ratio=pl.col("kv").cast(pl.Float64) / 100,
+        kv_used_ratio=pl.Series([_percent(text) for text in tails["kv"]], dtype=pl.Float64),
         known=pl.col("tail").str.contains(TAIL),
     )
     first = word.field("field_0").str
@@ -204,3 +116,8 @@ def _numbers(found: pl.DataFrame) -> pl.DataFrame:
     rows = rows.join(tails, on="tail", how="left", maintain_order="left", nulls_equal=True)
     is_whole = pl.col("has_words") & pl.col("known")
     return rows.with_columns(is_whole=is_whole).drop("tail", "kv", "late", "known", "has_words")
+
+
+def _percent(text: str | None) -> float | None:
+    """Return a printed percentage as a ratio: one division, as everywhere else."""
+    return None if text is None else float(text) / 100

@@ -7,30 +7,26 @@ holds a quote or a brace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 
 from trueput.clock import ClockKind
-from trueput.sources.vllm_log import wrapped
-from trueput.sources.vllm_log.dates import DAY_NS, SECOND_NS, Dates
-from trueput.sources.vllm_log.fast import Fast, scan
-from trueput.sources.vllm_log.problems import Problems
-from trueput.sources.vllm_log.text import clean, line_frame
+from trueput.sources.vllm_log.block import Block
+from trueput.sources.vllm_log.careful import wrapped
+from trueput.sources.vllm_log.careful.frames import line_frame, split_off
+from trueput.sources.vllm_log.dates import DAY_NS, SECOND_NS
+from trueput.sources.vllm_log.prefix import LEVEL, PLACE, PREFIX, PROCESS
+from trueput.sources.vllm_log.reader import LineReader
 
-_PROCESS: Final = r"(?:\([A-Za-z_][^()\]]* pid=[0-9]*[^()\]]*\) +)*"
-_LEVEL: Final = r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)"
-_TIME: Final = r"[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
-_PREFIX: Final = rf"{_LEVEL} {_TIME} \[?[^ \]]+:[0-9]+\]"
-PREFIX: Final = rf"^{_PROCESS}{_PREFIX}(?: |\r?$)"
-ACCESS: Final = rf'^{_PROCESS}INFO: +(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/[0-9.]+" [0-9]{{3}}'
-LOOSE: Final = rf'{_PROCESS}(?:{_PREFIX} |INFO: +(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/)'
+ACCESS: Final = rf'^{PROCESS}INFO: +(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/[0-9.]+" [0-9]{{3}}'
+JSON_ACCESS: Final = r'^(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/[0-9.]+" [0-9]{3}'
+LOOSE: Final = rf'{PROCESS}(?:{PLACE} |INFO: +(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/)'
 LEAD: Final = r"^[^'\"{}]{1,200}$"
 HEAD: Final = (
-    rf"^(?:\((?P<process>[^(),]*)[^()]*\) +)*{_LEVEL} "
+    rf"^(?:\((?P<process>[^(),]*)[^()]*\) +)*{LEVEL} "
     r"(?P<month_day>[0-9-]{5}) (?P<h>[01][0-9]|2[0-3]):(?P<m>[0-5][0-9]):(?P<s>[0-5][0-9]|60) "
 )
 RAY_REPEATED: Final = r" \[repeated [0-9]+x across cluster\].*$"
@@ -51,7 +47,7 @@ class Lines:
     `messages` and `access` have the columns of MESSAGE_SCHEMA; an access line has the time of the
     last line before it that has one. `rest` has `line` and `text`, `times` line and at_ns of all
     lines with a prefix, `later` the later lines of messages of several lines; `count` is the number
-    of newlines. With `fast`, the common kinds are there already, and not in `messages`.
+    of newlines. With `block`, the common kinds are there already, and not in `messages`.
     """
 
     messages: pl.DataFrame
@@ -60,38 +56,37 @@ class Lines:
     times: pl.DataFrame
     later: pl.DataFrame
     count: int
-    fast: Fast | None = None
+    block: Block | None = None
+
+    @classmethod
+    def of_block(cls, block: Block) -> Lines:
+        """Return the lines that a quick reading left, with what it found."""
+        none = pl.DataFrame(schema=MESSAGE_SCHEMA)
+        messages = _shown(block.message_frame())
+        rest, times = block.rest_frame(), block.time_frame()
+        return cls(messages, none, rest, times, none, block.count, block)
+
+    def time_before(self, line: int, carried: int | None) -> int | None:
+        """Return the last known instant before a line, `carried` without one."""
+        before = self.times.filter((pl.col("line") < line) & pl.col("at_ns").is_not_null())
+        return carried if before.is_empty() else int(before["at_ns"][-1])
 
 
 @dataclass
-class LineReader:
-    """What must be remembered between blocks to read the next one."""
+class Reading:
+    """One block on its way from bytes to lines; what lasts is kept in `reader`."""
 
-    dates: Dates
-    crlf: bool
-    problems: Problems
-    clock: ClockKind | None = None
-    last_at: int | None = None
-    prefixed: int = 0
-    _open: set[str] = field(default_factory=set)
-    _unfinished: set[str] = field(default_factory=set)
-    _later: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MESSAGE_SCHEMA))
+    reader: LineReader
 
-    def read(
-        self, data: bytes, first_line: int, *, continues: bool = False, careful: bool = False
-    ) -> Lines:
-        """Return the lines of one block; with `continues`, the first one began in the block
-        before and is not looked at; with `careful`, the common kinds stay among the messages."""
-        data = clean(data, first_line, self.crlf, self.problems)
-        if not (careful or self._open or self._unfinished or b"\r" in data):
-            found = self._read_fast(data, first_line)
-            if found is not None:
-                return found
+    def lines(self, data: bytes, first_line: int, *, continues: bool) -> Lines:
+        """Return the lines of clean data; with `continues`, the first one began in the block
+        before and is not looked at."""
         frame = line_frame(data, first_line)
         count = frame.height - (not data.endswith(b"\n"))
         if continues:
             frame = frame[1:]
-        unwrapped = wrapped.unwrap(frame, self._unfinished, self.problems)
+        reader = self.reader
+        unwrapped = wrapped.unwrap(frame, reader.unfinished, reader.problems)
         frame = unwrapped.frame
         prefixed, rest = split_off(frame, TEXT.str.contains(PREFIX))
         access, rest = split_off(rest, TEXT.str.contains(ACCESS))
@@ -102,60 +97,49 @@ class LineReader:
             access = pl.concat([access, others]).sort("line")
             rest = rest.join(loose, on="line", how="anti", maintain_order="left")
         self._settle_clock(unwrapped, prefixed)
-        messages = self._messages(prefixed, unwrapped.structured)
+        messages, later = self._messages(prefixed, unwrapped.structured)
         access_rows = self._access(access, messages)
+        told, messages = _json_access(messages, unwrapped.structured)
+        if not told.is_empty():
+            access_rows = pl.concat([access_rows.select(told.columns), told]).sort("line")
         stamped = messages.get_column("at_ns").drop_nulls()
         if len(stamped):
-            self.last_at = int(stamped[-1])
-        self.prefixed += messages.height
+            reader.last_at = int(stamped[-1])
+        reader.prefixed += messages.height
         times = messages.select("line", "at_ns")
-        messages = _shown(messages)
-        later, self._later = self._later, pl.DataFrame(schema=MESSAGE_SCHEMA)
         rest = rest.select("line", "text")
-        return Lines(messages, access_rows, rest, times, later, count)
-
-    def _read_fast(self, data: bytes, first_line: int) -> Lines | None:
-        if self.clock is ClockKind.UTC or not data:
-            return None
-        fast = scan(data, first_line, self.dates, self.last_at)
-        if fast is None:
-            return None
-        if fast.times.height:
-            self.clock = ClockKind.LOCAL
-        self.prefixed += fast.times.height
-        stamped = fast.times.get_column("at_ns").drop_nulls()
-        if len(stamped):
-            self.last_at = int(stamped[-1])
-        none = pl.DataFrame(schema=MESSAGE_SCHEMA)
-        messages = _shown(fast.messages)
-        return Lines(messages, none, fast.rest, fast.times, none, fast.count, fast)
+        return Lines(_shown(messages), access_rows, rest, times, later, count)
 
     def _settle_clock(self, unwrapped: wrapped.Unwrapped, prefixed: pl.DataFrame) -> None:
         """The first line with a time decides: an outer stamp with a zone is UTC."""
-        if self.clock is not None:
+        if self.reader.clock is not None:
             return
         utc, local = unwrapped.first_lines()
         if not prefixed.is_empty():
             local.append(int(prefixed["line"][0]))
         if utc or local:
             is_utc = bool(utc) and (not local or min(utc) <= min(local))
-            self.clock = ClockKind.UTC if is_utc else ClockKind.LOCAL
+            self.reader.clock = ClockKind.UTC if is_utc else ClockKind.LOCAL
 
-    def _messages(self, prefixed: pl.DataFrame, structured: pl.DataFrame) -> pl.DataFrame:
-        found = self._split_prefix(prefixed)
+    def _messages(
+        self, prefixed: pl.DataFrame, structured: pl.DataFrame
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the messages, and the later lines of messages of several lines."""
+        found, later = self._split_prefix(prefixed)
         if not structured.is_empty():
-            at = "utc_ns" if self.clock is ClockKind.UTC else "local_ns"
+            at = "utc_ns" if self.reader.clock is ClockKind.UTC else "local_ns"
             rows = structured.select("line", pl.col(at).alias("at_ns"), "process", "message")
             found = pl.concat([found, rows]).sort("line")
-        if self.clock is ClockKind.UTC:
-            carried = pl.lit(self.last_at, dtype=pl.Int64)
+        if self.reader.clock is ClockKind.UTC:
+            carried = pl.lit(self.reader.last_at, dtype=pl.Int64)
             filled = pl.col("at_ns").fill_null(strategy="forward").fill_null(carried)
             found = found.with_columns(filled)
-        return found
+        return found, later
 
-    def _split_prefix(self, prefixed: pl.DataFrame) -> pl.DataFrame:
+    def _split_prefix(self, prefixed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        none = pl.DataFrame(schema=MESSAGE_SCHEMA)
         if prefixed.is_empty():
-            return pl.DataFrame(schema=MESSAGE_SCHEMA)
+            return none, none
         raw = TEXT.cast(pl.Binary).bin
         cut = prefixed.with_columns(cut=TEXT.str.find("]", literal=True))
         cut = cut.select(
@@ -176,19 +160,18 @@ class LineReader:
         )
         rows = cut.join(heads, on="head", how="left", maintain_order="left")
         at_ns = self._days(rows) * DAY_NS + rows.get_column("second") * SECOND_NS
-        if self.clock is ClockKind.UTC:
+        if self.reader.clock is ClockKind.UTC:
             at_ns = rows.get_column("utc_ns")
         rows = rows.select("line", at_ns.alias("at_ns"), "process", "message")
         if is_later is None:
-            return rows
-        self._later = rows.filter(is_later)
-        return rows.filter(~is_later)
+            return rows, none
+        return rows.filter(~is_later), rows.filter(is_later)
 
     def _days(self, rows: pl.DataFrame) -> pl.Series:
-        if self.clock is ClockKind.UTC:
+        if self.reader.clock is ClockKind.UTC:
             return pl.repeat(None, rows.height, dtype=pl.Int64, eager=True)
         runs = rows.get_column("month_day").rle().struct.unnest()
-        days = [None if text is None else self.dates.day(text) for text in runs["value"]]
+        days = [None if text is None else self.reader.dates.day(text) for text in runs["value"]]
         values = pl.Series(days, dtype=pl.Int64)
         return values.gather(np.repeat(np.arange(len(days)), runs["len"].to_numpy()))
 
@@ -201,21 +184,21 @@ class LineReader:
         """
         message = pl.col("message")
         ends = cut.select(message.str.ends_with("\r")).to_series()
-        if not ends.any() and not self._open:
+        if not ends.any() and not self.reader.open:
             return cut, None
         heads = cut.get_column("head")
-        concerned = heads.is_in(list(self._open | set(heads.filter(ends))))
+        concerned = heads.is_in(list(self.reader.open | set(heads.filter(ends))))
         later = []
         rows = cut.select("line", "head", ends.alias("ends")).filter(concerned)
         for line, head, more in rows.iter_rows():
-            if head in self._open:
+            if head in self.reader.open:
                 later.append(line)
             if more:
-                self._open.add(head)
+                self.reader.open.add(head)
             else:
-                self._open.discard(head)
-        if len(self._open) > 1000:
-            self._open.clear()
+                self.reader.open.discard(head)
+        if len(self.reader.open) > 1000:
+            self.reader.open.clear()
         is_later = cut.get_column("line").is_in(later)
         return cut.with_columns(message.str.strip_chars_end("\r")), is_later
 
@@ -230,9 +213,9 @@ class LineReader:
         )
         stamped = messages.filter(pl.col("at_ns").is_not_null())
         before = stamped.get_column("line").to_numpy().searchsorted(rows["line"].to_numpy())
-        carried = pl.Series([self.last_at], dtype=pl.Int64)
+        carried = pl.Series([self.reader.last_at], dtype=pl.Int64)
         times = carried.append(stamped.get_column("at_ns")).gather(before)
-        if self.clock is ClockKind.UTC:
+        if self.reader.clock is ClockKind.UTC:
             return rows.with_columns(pl.col("at_ns").fill_null(times))
         return rows.with_columns(times.alias("at_ns"))
 
@@ -249,6 +232,20 @@ def _without_lead(rest: pl.DataFrame) -> pl.DataFrame:
     return found.with_columns(text=raw.slice(pl.col("at")).cast(pl.String)).drop("at")
 
 
+def _json_access(
+    messages: pl.DataFrame, structured: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return uvicorn's lines among the messages of a JSON log, cut like access lines; the rest."""
+    if structured.is_empty():
+        return messages.clear(), messages
+    lines = structured.get_column("line").implode()
+    wanted = pl.col("line").is_in(lines) & pl.col("message").str.contains(JSON_ACCESS)
+    found, rest = split_off(messages, wanted)
+    at = pl.col("message").str.find('- "', literal=True)
+    cut = pl.col("message").cast(pl.Binary).bin.slice(at).cast(pl.String)
+    return found.with_columns(message=cut), rest
+
+
 def _shown(messages: pl.DataFrame) -> pl.DataFrame:
     """Return messages without what Ray puts behind those that several workers printed."""
     message = pl.col("message")
@@ -258,17 +255,9 @@ def _shown(messages: pl.DataFrame) -> pl.DataFrame:
     return messages.with_columns(message.str.replace(RAY_REPEATED, ""))
 
 
-def split_off(frame: pl.DataFrame, wanted: pl.Expr) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the rows for which `wanted` holds, and the others."""
-    if frame.is_empty():
-        return frame, frame
-    mask = frame.select(wanted.fill_null(value=False)).to_series()
-    if not mask.any():
-        return frame.clear(), frame
-    return frame.filter(mask), frame.filter(~mask)
+def read(reader: LineReader, data: bytes, first_line: int, *, continues: bool) -> Lines:
+    """Return the lines of a block of clean data, and remember in `reader` what the next one needs.
 
-
-def batches_of(frame: pl.DataFrame, rows: int) -> Iterator[pl.DataFrame]:
-    """Yield `frame` in slices of at most `rows` rows."""
-    for start in range(0, frame.height, rows):
-        yield frame.slice(start, rows)
+    With `continues`, the first line began in the block before and is not looked at.
+    """
+    return Reading(reader).lines(data, first_line, continues=continues)

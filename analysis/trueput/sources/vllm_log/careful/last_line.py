@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Final
 
-from trueput.sources.vllm_log.lines import Lines
+from trueput.sources.vllm_log.careful.lines import Lines
 from trueput.sources.vllm_log.problems import Problems
 
 COMPLETE: Final = re.compile(
@@ -35,17 +34,6 @@ PARTIAL: Final = re.compile(
     r"(?:\([A-Za-z_][^()\]]*(?:\) *)?)?(?:[A-Z]{1,8}(?: *(?:[0-9][0-9 :-]*(?:\[?[^ \]]*\]?)?)?|"
     r": +\S* ?(?:-.*)?))?$"
 )
-
-
-def is_broken_json(data: bytes) -> bool:
-    """Return whether a line begins as an object and is none."""
-    if not data.lstrip().startswith(b"{"):
-        return False
-    try:
-        json.loads(data)
-    except (ValueError, RecursionError):
-        return True
-    return False
 
 
 def is_whole(lines: Lines, line: int, problems: Problems) -> bool:

@@ -1,0 +1,182 @@
+"""Step annotations of a profile, read from gpu_ranges row group by row group into plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from trueput.attribution.records import Ints
+
+Place: TypeAlias = tuple[str | None, ...]
+"""File, process and thread; of a kernel without the thread."""
+Bools: TypeAlias = NDArray[np.bool_]
+
+COMPOSITION = ("context_requests", "context_tokens", "generation_requests", "generation_tokens")
+_KEYS = ("source_id", "process_key", "thread_key")
+
+
+class Places:
+    """Numbers for the places that occur, in order of first sight."""
+
+    def __init__(self) -> None:
+        self.known: dict[Place, int] = {}
+
+    def codes(self, columns: Sequence[Any]) -> Ints:
+        """Return one number per row for the values of dictionary columns."""
+        flat: Ints = np.zeros(len(columns[0]), np.int64)
+        choices: list[list[str | None]] = []
+        for column in columns:
+            indices = pc.fill_null(column.indices, len(column.dictionary))
+            choices.append([*column.dictionary.to_pylist(), None])
+            flat = flat * len(choices[-1]) + indices.to_numpy(zero_copy_only=False)
+        used, inverse = np.unique(flat, return_inverse=True)
+        numbers = np.zeros(used.size, np.int64)
+        for at, code in enumerate(used.tolist()):
+            names: list[str | None] = []
+            rest = code
+            for choice in reversed(choices):
+                rest, index = divmod(rest, len(choice))
+                names.append(choice[index])
+            numbers[at] = self.known.setdefault(tuple(reversed(names)), len(self.known))
+        found: Ints = numbers[inverse.ravel()]
+        return found
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Step annotations, the innermost of nested ones; by file, process and start."""
+
+    places: tuple[Place, ...]
+    place: Ints
+    """Position in `places` for each annotation."""
+    start_ns: Ints
+    end_ns: Ints
+    context_requests: Ints
+    context_tokens: Ints
+    generation_requests: Ints
+    generation_tokens: Ints
+
+    def __len__(self) -> int:
+        return self.start_ns.size
+
+    def of(self, which: Ints | Bools | slice) -> Marks:
+        """Return some of the annotations."""
+        names = [f.name for f in fields(self) if f.name != "places"]
+        return replace(self, **{name: getattr(self, name)[which] for name in names})
+
+
+def row_groups(
+    paths: Sequence[Path],
+    columns: Sequence[str],
+    within: Mapping[str, Sequence[tuple[int, int]]] | None = None,
+) -> Iterator[pa.Table]:
+    """Yield row groups of parts, texts as dictionaries.
+
+    `within` names columns and ranges: a row group without a value in any of them is passed over.
+    """
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            words = [c for c in columns if file.schema_arrow.field(c).type == pa.string()]
+        with pq.ParquetFile(path, read_dictionary=words) as file:
+            for index in range(file.num_row_groups):
+                group = file.metadata.row_group(index)
+                if all(_touches(group, c, ranges) for c, ranges in (within or {}).items()):
+                    yield file.read_row_group(index, list(columns), use_threads=False)
+
+
+def _touches(group: Any, column: str, ranges: Sequence[tuple[int, int]]) -> bool:
+    """Return whether a row group may hold a value inside one of the ranges."""
+    for at in range(group.num_columns):
+        part = group.column(at)
+        if part.path_in_schema == column:
+            told = part.statistics
+            if told is None or not told.has_min_max:
+                return True
+            return any(told.min <= high and told.max >= low for low, high in ranges)
+    return True
+
+
+def numbers(column: Any) -> Ints:
+    """Return a column as whole numbers, 0 for NULL."""
+    whole: Any = pc.fill_null(column, 0) if column.null_count else column
+    found: Ints = whole.to_numpy()
+    return found
+
+
+def words(column: Any) -> Any:
+    """Return a text column of a row group as one dictionary array."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return column.unify_dictionaries().combine_chunks()
+
+
+def has_word(column: Any, word: str) -> Bools:
+    """Return for each row of a text column whether it is `word`."""
+    array = words(column)
+    wanted = np.array([*(text == word for text in array.dictionary.to_pylist()), False])
+    indices: Any = pc.fill_null(array.indices, len(array.dictionary))
+    found: Bools = wanted[indices.to_numpy(zero_copy_only=False)]
+    return found
+
+
+def read_marks(paths: Sequence[Path]) -> Marks | None:
+    """Return the step annotations of a run; None where no annotation names a step."""
+    places = Places()
+    columns = (*_KEYS, "start_at_ns", "end_at_ns", *COMPOSITION)
+    pieces: list[list[Ints]] = [[] for _ in columns[len(_KEYS) - 1 :]]
+    for rows in row_groups(paths, (*columns, "dialect")):
+        known = pc.or_(
+            pc.is_valid(rows.column("context_tokens")),
+            pc.is_valid(rows.column("generation_tokens")),
+        )
+        steps = rows.filter(pc.and_(known, pc.is_valid(rows.column("dialect"))))
+        if steps.num_rows:
+            pieces[0].append(places.codes([words(steps.column(k)) for k in _KEYS]))
+            for into, name in zip(pieces[1:], columns[len(_KEYS) :], strict=True):
+                into.append(numbers(steps.column(name)))
+    if not pieces[0]:
+        return None
+    names = tuple(places.known)
+    place, start, end = (_joined(column) for column in pieces[:3])
+    order = _innermost_by_start(names, place, start, end)
+    # one column after the other: a long profile has hundreds of thousands of steps
+    chosen = [place[order], start[order], end[order]]
+    del place, start, end
+    chosen += [_joined(column)[order] for column in pieces[3:]]
+    return Marks(names, *chosen)
+
+
+def _joined(pieces: list[Ints]) -> Ints:
+    """Return the pieces as one array, and let go of them."""
+    whole = np.concatenate(pieces)
+    pieces.clear()
+    return whole
+
+
+def _ranks(places: Sequence[Place], width: int) -> Ints:
+    """Return the order of each place by its first `width` parts; NULL comes first."""
+    keys = [tuple((part is not None, part or "") for part in p[:width]) for p in places]
+    order = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+    return np.array([order[key] for key in keys], np.int64)
+
+
+def _innermost_by_start(places: Sequence[Place], place: Ints, start: Ints, end: Ints) -> Ints:
+    """Positions of the annotations by file, process and start.
+
+    Without each annotation that holds the next one of its thread.
+    """
+    order = np.lexsort((-end, start, _ranks(places, 3)[place]))
+    thread, begins, ends = place[order], start[order], end[order]
+    holds = np.zeros(order.size, np.bool_)
+    holds[:-1] = (thread[1:] == thread[:-1]) & (begins[1:] >= begins[:-1]) & (ends[1:] <= ends[:-1])
+    inner: Ints = order[~holds]
+    by_start: Ints = inner[np.lexsort((start[inner], _ranks(places, 2)[place[inner]]))]
+    return by_start

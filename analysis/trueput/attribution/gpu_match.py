@@ -1,0 +1,114 @@
+"""Which iteration of the engine's log each annotated step is: equal compositions in equal order."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from trueput.attribution.gpu_marks import COMPOSITION, Marks, numbers
+from trueput.attribution.records import Ints
+
+LEAST_AGREEING = 3
+AGREEING_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class Log:
+    """One life of an engine: the positions of its iterations and a code for each composition."""
+
+    at: Ints
+    codes: Ints
+
+
+def _codes(columns: Sequence[Ints]) -> Ints:
+    """One integer per step for its composition; equal compositions, equal codes."""
+    out: Ints = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        out = out * 1_000_003 + column
+    return out
+
+
+def _logs(iterations: pa.Table) -> list[Log]:
+    """The lives of engines, in order of first sight."""
+    life: Ints = np.zeros(iterations.num_rows, np.int64)
+    for name in ("engine", "incarnation"):
+        column: Any = iterations.column(name).combine_chunks()
+        coded = column.dictionary_encode(null_encoding="encode")
+        life = life * len(coded.dictionary) + coded.indices.to_numpy(zero_copy_only=False)
+    codes = _codes([numbers(iterations.column(c)) for c in COMPOSITION])
+    different, first = np.unique(life, return_index=True)
+    lives = (np.flatnonzero(life == number) for number in different[np.argsort(first)].tolist())
+    return [Log(at, codes[at]) for at in lives]
+
+
+def matched(marks: Marks, iterations: pa.Table) -> Ints:
+    """Return the position in `iterations` of each step's iteration, -1 where none was matched.
+
+    One shift for a process must make nearly all compositions agree.
+    """
+    out: Ints = np.full(len(marks), -1, np.int64)
+    logs = _logs(iterations) if iterations.num_rows else []
+    for process in _processes(marks) if logs else ():
+        mine = _codes([getattr(marks, name)[process] for name in COMPOSITION])
+        out[process] = _match_process(mine, logs)
+    return out
+
+
+def _processes(marks: Marks) -> Iterator[slice]:
+    """The stretches of one file and process each."""
+    names = [place[:2] for place in marks.places]
+    number = {name: n for n, name in enumerate(dict.fromkeys(names))}
+    of_place = np.array([number[name] for name in names], np.int64)[marks.place]
+    edges = np.flatnonzero(np.diff(of_place)) + 1
+    bounds = [0, *edges.tolist(), len(marks)]
+    for first, last in itertools.pairwise(bounds):
+        yield slice(first, last)
+
+
+def _match_process(mine: Ints, logs: Sequence[Log]) -> Ints:
+    best: tuple[int, Log | None, int] = (0, None, 0)
+    for log in logs:
+        shift, agree = _best_shift(mine, log.codes)
+        least = max(LEAST_AGREEING, AGREEING_SHARE * min(mine.size, log.codes.size))
+        if agree >= least and agree > best[0]:
+            best = (agree, log, shift)
+    _, found, shift = best
+    out: Ints = np.full(mine.size, -1, np.int64)
+    if found is None:
+        return out
+    at = np.arange(mine.size) + shift
+    inside = np.flatnonzero((at >= 0) & (at < found.codes.size))
+    same = inside[mine[inside] == found.codes[at[inside]]]
+    out[same] = found.at[at[same]]
+    return out
+
+
+def _best_shift(mine: Ints, theirs: Ints) -> tuple[int, int]:
+    """The shift (position in `theirs` of the first of `mine`) at which most codes agree.
+
+    Votes of the rarest compositions decide: a code that occurs often in both says little.
+    """
+    if not mine.size or not theirs.size:
+        return 0, 0
+    values, counts = np.unique(theirs, return_counts=True)
+    common = np.intersect1d(mine, values)
+    rare = sorted(common.tolist(), key=lambda v: int(counts[np.searchsorted(values, v)]))[:200]
+    votes: dict[int, int] = {}
+    for value in rare:
+        here = np.flatnonzero(mine == value)[:50]
+        there = np.flatnonzero(theirs == value)[:200]
+        for shift in (there[None, :] - here[:, None]).ravel().tolist():
+            votes[shift] = votes.get(shift, 0) + 1
+    best = (0, 0)
+    for shift in sorted(votes, key=lambda s: (-votes[s], s))[:50]:
+        at = np.arange(mine.size) + shift
+        inside = (at >= 0) & (at < theirs.size)
+        agree = int((mine[inside] == theirs[at[inside]]).sum())
+        if agree > best[1]:
+            best = (shift, agree)
+    return best

@@ -1,0 +1,41 @@
+"""What the attribution of one run is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trueput.attribution.sessions import Load, Sessions
+from trueput.clock import ClockAnchor, ClockFit
+from trueput.source_api import Clock, Problem
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunInput:
+    """What attribution is given: parts on their own clocks, and what the files said."""
+
+    run_id: str
+    parts: Mapping[str, Sequence[Path]]
+    clocks: Mapping[str, Clock]
+    facts: Mapping[str, Mapping[str, Any]]
+    anchors: Sequence[ClockAnchor] = ()
+    timezone: str | None = None
+    loads: Sequence[Load] = ()
+    slo: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class RunOutput:
+    """What attribution gives back: derived rows by table, clock fits and sessions by file."""
+
+    rows: dict[str, Any] = field(default_factory=dict)
+    """Table -> rows: dicts, a DataFrame, an iterator of frames or tables, or a function called
+    last."""
+    clock_fits: dict[str, ClockFit] = field(default_factory=dict)
+    sessions: Sessions = field(default_factory=Sessions)
+    problems: list[Problem] = field(default_factory=list)

@@ -1,0 +1,47 @@
+"""The bytes of a block -> what stands in it, where it can be read quickly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trueput.clock import ClockKind
+from trueput.sources.vllm_log.block import Block
+from trueput.sources.vllm_log.dates import Dates
+from trueput.sources.vllm_log.fast import scan
+from trueput.sources.vllm_log.problems import Problems
+
+
+@dataclass
+class LineReader:
+    """What must be remembered between blocks to read the next one.
+
+    `open` holds the beginnings of messages of several lines, `unfinished` those of lines that a
+    container runtime split.
+    """
+
+    dates: Dates
+    crlf: bool
+    problems: Problems
+    clock: ClockKind | None = None
+    last_at: int | None = None
+    prefixed: int = 0
+    open: set[str] = field(default_factory=set)
+    unfinished: set[str] = field(default_factory=set)
+
+    def quickly(self, data: bytes, first_line: int) -> Block | None:
+        """Return what stands in a block of clean, whole lines with PADDING behind it, None where
+        it must be read with care."""
+        if self.open or self.unfinished or b"\r" in data:
+            return None
+        if self.clock is ClockKind.UTC:
+            return None
+        block = scan(data, first_line, self.dates, self.last_at)
+        if block is None:
+            return None
+        if len(block.times[0]):
+            self.clock = ClockKind.LOCAL
+        self.prefixed += len(block.times[0])
+        last = block.last_time()
+        if last is not None:
+            self.last_at = last
+        return block
