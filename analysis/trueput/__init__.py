@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trueput.errors import ExitCode, TrueputError
+    from trueput.verbs import baseline, policy
     from trueput.verbs.compare import compare
     from trueput.verbs.demo import demo
     from trueput.verbs.doctor import doctor
     from trueput.verbs.explain import explain
     from trueput.verbs.gate import gate
+    from trueput.verbs.history import history
     from trueput.verbs.ingest import ingest
     from trueput.verbs.kv import kv
     from trueput.verbs.noise import noise
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from trueput.verbs.show import show
     from trueput.verbs.sources import sources
     from trueput.verbs.sql import db, sql, tables
+    from trueput.verbs.sweep import sweep
 
 __version__ = "0.1.0"
 
@@ -38,25 +41,30 @@ _HOME = {
     "ExitCode": "errors",
     "Reading": "verbs.opening",
     "TrueputError": "errors",
+    "baseline": "verbs.baseline",
     "compare": "verbs.compare",
     "db": "verbs.sql",
     "demo": "verbs.demo",
     "doctor": "verbs.doctor",
     "explain": "verbs.explain",
     "gate": "verbs.gate",
+    "history": "verbs.history",
     "ingest": "verbs.ingest",
     "kv": "verbs.kv",
     "noise": "verbs.noise",
+    "policy": "verbs.policy",
     "runs": "verbs.runs",
     "show": "verbs.show",
     "sources": "verbs.sources",
     "sql": "verbs.sql",
+    "sweep": "verbs.sweep",
     "tables": "verbs.sql",
 }
 
 __all__ = [
-    "ExitCode", "Reading", "TrueputError", "compare", "db", "demo", "doctor", "explain", "gate",
-    "ingest", "kv", "noise", "runs", "show", "sources", "sql", "tables",
+    "ExitCode", "Reading", "TrueputError", "baseline", "compare", "db", "demo", "doctor", "explain",
+    "gate", "history", "ingest", "kv", "noise", "policy", "runs", "show", "sources", "sql", "sweep",
+    "tables",
 ]  # fmt: skip
 
 
@@ -77,7 +85,8 @@ sys.modules[__name__].__class__ = _Library
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'trueput' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"trueput.{_HOME[name]}"), name)
+    module = importlib.import_module(f"trueput.{_HOME[name]}")
+    return getattr(module, name, module)  # a verb with verbs below it is its module
 
 
 def __dir__() -> list[str]:

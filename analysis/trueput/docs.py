@@ -12,13 +12,14 @@ from pathlib import Path
 
 from trueput.attribution.run import PROBLEM_CODES as ATTRIBUTION_CODES
 from trueput.gate.comparability import ASPECTS
-from trueput.gate.policy import VERSION, Policy
+from trueput.gate.policy.keys import KEYS as POLICY_KEYS
+from trueput.gate.policy.metrics import METRICS as POLICY_METRICS
+from trueput.gate.render.schema import schema_text
 from trueput.gate.rule_api import Outcome
 from trueput.gate.rules import discover
 from trueput.ingest.run import PROBLEM_CODES as INGEST_CODES
 from trueput.ingest.run_toml import PROBLEM_CODES as RUN_TOML_CODES
 from trueput.schema import BASIS_MEMBERS, Column, Table, glossary, tables, views
-from trueput.slo import Slo
 from trueput.sources import all_sources
 from trueput.warehouse.models import LAYERS, macros, models
 
@@ -50,6 +51,7 @@ def pages(cli_reference: str = "") -> dict[str, str]:
         "rules.md": _rules_page(),
         "policy.md": _policy_page(),
     }
+    found["gate.schema.json"] = schema_text()
     if cli_reference:
         found["cli.md"] = _page("Commands", _CLI_INTRO, cli_reference)
     return {f"{FOLDER}/{name}": text for name, text in sorted(found.items())}
@@ -63,7 +65,7 @@ def stale(root: Path, cli_reference: str = "") -> list[str]:
         for name, text in made.items()
         if not (root / name).is_file() or (root / name).read_text(encoding="utf-8") != text
     ]
-    there = {f"{FOLDER}/{path.name}" for path in (root / FOLDER).glob("*.md")}
+    there = {f"{FOLDER}/{path.name}" for path in (root / FOLDER).glob("*.*")}
     return sorted({*old, *(there - set(made))})
 
 
@@ -229,53 +231,8 @@ def _rules_page() -> str:
 
 
 def _policy_page() -> str:
-    policy, slo = Policy(), Slo()
-    values: dict[str, tuple[str, str]] = {
-        "version": (str(VERSION), "Version of the policy file."),
-        "min_effect": (
-            str(policy.min_effect),
-            "Least relative change that counts: `rose` needs a lower bound above 1 + min_effect, "
-            "`fell` an upper bound below 1 - min_effect.",
-        ),
-        "margin": (
-            str(policy.margin),
-            "`did not rise` needs an upper bound below 1 + margin.",
-        ),
-        "floor_log_sd": (
-            str(policy.noise.floor_log_sd),
-            "Least run-to-run standard deviation (of the log) assumed with two or more runs a "
-            "side; for shares of tokens or time, that part of the share.",
-        ),
-        "run_log_sd": (
-            str(policy.noise.run_log_sd),
-            "Run-to-run standard deviation (of the log) assumed for a side with one run. "
-            "`trueput noise` measures it on repeats.",
-        ),
-        "[slo] ttft, tpot, itl_p99, e2e": (
-            "none",
-            'Upper limits, inclusive, as text with a unit: `ttft = "500ms"`.',
-        ),
-        "[slo] min_output_tokens": ("none", "Fewer output tokens are `short_output`, a failure."),
-        "[slo] from": (
-            slo.measured_from,
-            "Where TTFT and E2E start: `sent` (the actual send) or `scheduled` (the planned one).",
-        ),
-        "[slo] undefined": (
-            "pass" if slo.undefined_passes else "fail",
-            "`pass` or `fail`: what a limit on a metric means that is undefined for a request "
-            "(TPOT of a one-token reply).",
-        ),
-        "[must_match] ASPECT": (
-            "none",
-            "`true`: a difference in this aspect blocks, down to the last digit.",
-        ),
-        "[under_test] ASPECT": ("none", "`true`: a difference in this aspect never blocks."),
-        "[rules] RULE": (
-            "see [rules](rules.md)",
-            "`blocking` or `informing`, in place of the rule's default.",
-        ),
-    }
-    rows = [(f"`{key}`", default, text) for key, (default, text) in values.items()]
+    rows = [(f"`{key.shown}`", key.default, key.doc) for key in POLICY_KEYS]
+    units = ", ".join(f"`{metric}` ({unit})" for metric, unit in POLICY_METRICS.items())
     aspects = ", ".join(f"`{name}`" for name in ASPECTS)
     names = ", ".join(f"`{rule.name}`" for rule in discover())
     return _page(
@@ -284,6 +241,8 @@ def _policy_page() -> str:
         _grid(("key", "default", "what it does"), rows),
         f"Aspects: {aspects}, and `config.NAME` for one engine setting.",
         f"Rules: {names}.",
+        f"Metrics, with the unit of `floor`: {units}.",
+        _POLICY_OVERRIDES,
         f"```toml\n{_POLICY_EXAMPLE}```",
     )
 
@@ -335,12 +294,24 @@ conclusion and one of scope. A finding's outcome is one of {outcomes}. How they 
 
 _POLICY_INTRO = """
 A policy is a small TOML file, given with `--policy`. Every key is optional; an unknown one is an
-error.
+error that names the nearest known key. `trueput policy init` writes a commented file,
+`trueput policy check FILE` reads one and says what it holds a candidate to.
+"""
+
+_POLICY_OVERRIDES = """
+An override is an exception that someone answers for, until a day: it names a `rule` with its
+`severity`, or an `aspect` and whether it `blocks`, and `owner`, `reason` and `expires`. While it is
+in force every output says so. Once it has expired it is not applied: the stricter verdict is back,
+and every output carries a warning. It is no error, so that a gate at night still judges.
 """
 
 _POLICY_EXAMPLE = """version = 1
 min_effect = 0.05
 run_log_sd = 0.08
+repeats = 3
+
+[exit]
+not_comparable = 4
 
 [slo]
 ttft = "500ms"
@@ -356,6 +327,17 @@ concurrency = true
 
 [rules]
 recompute-growth = "blocking"
+
+[metrics.goodput_rps]
+min_effect = 0.03
+floor = 0.1
+
+[[overrides]]
+rule = "first-token-only"
+severity = "informing"
+owner = "serving-team"
+reason = "a known cost of the new scheduler"
+expires = 2027-01-31
 """
 
 _CLI_INTRO = """

@@ -22,6 +22,35 @@ _EXAMPLE = "write limits like ttft=500ms,tpot=50ms,e2e=10s,min_output_tokens=1 (
 
 
 @dataclass(frozen=True)
+class SloClass:
+    """Limits of one class of requests; where it names none, the general one holds.
+
+    A request is of the class when it has the label (if one is given) and its prompt is at least
+    `prompt_from` and below `prompt_to` tokens (if they are given).
+    """
+
+    limits: Slo
+    label: str | None = None
+    prompt_from: int | None = None
+    prompt_to: int | None = None
+
+    def text(self) -> str:
+        """Return whom it is for and its limits."""
+        named = [] if self.label is None else [f"label {self.label}"]
+        if (self.prompt_from, self.prompt_to) != (None, None):
+            ends = (self.prompt_from, self.prompt_to)
+            named.append(f"prompt {'..'.join('' if e is None else str(e) for e in ends)}")
+        return f"{' and '.join(named)}: {self.limits.text()}"
+
+    def meets(self, other: SloClass) -> bool:
+        """Tell whether a request can be of both classes."""
+        labels = {self.label, other.label} - {None}
+        low = max(self.prompt_from or 0, other.prompt_from or 0)
+        ends = [end for end in (self.prompt_to, other.prompt_to) if end is not None]
+        return len(labels) < 2 and (not ends or low < min(ends))
+
+
+@dataclass(frozen=True)
 class Slo:
     """Upper limits in nanoseconds (None: no limit) and the smallest acceptable output."""
 
@@ -32,9 +61,13 @@ class Slo:
     min_output_tokens: int | None = None
     measured_from: str = "sent"
     undefined_passes: bool = True
+    classes: tuple[SloClass, ...] = ()
 
     def text(self) -> str:
-        """Return the canonical text in the grammar of `--slo`; empty without a limit."""
+        """Return the canonical text in the grammar of `--slo`; empty without a limit.
+
+        Limits of classes follow, each after a `; `: they are no part of that grammar.
+        """
         parts = []
         for key in KEYS:
             value = getattr(self, key)
@@ -45,7 +78,7 @@ class Slo:
                 parts.append(f"{key}={value // NS_PER[unit]}{unit}")
             else:
                 parts.append(f"{key}={value}")
-        return ",".join(parts)
+        return "; ".join(filter(None, [",".join(parts), *(c.text() for c in self.classes)]))
 
 
 def parse_slo(text: str, where: str = "--slo") -> Slo:
@@ -78,6 +111,11 @@ def _limit(key: str, value: str, where: str) -> int:
         if not (value.isascii() and value.isdigit() and len(value) < 19):
             raise UsageError(f"{where}: {key}={value}, expected a whole number", _EXAMPLE)
         return int(value)
+    return parse_span(value, where, key)
+
+
+def parse_span(value: str, where: str, key: str = "floor") -> int:
+    """Return a span such as `500ms` in nanoseconds. Raises UsageError that names the key."""
     unit = next((unit for unit in ("ns", "us", "ms", "s") if value.endswith(unit)), None)
     if unit is None:
         raise UsageError(f"{where}: {key}={value} has no unit", _EXAMPLE)

@@ -9,6 +9,7 @@ so that the four of one request are far apart.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Iterator
@@ -105,6 +106,7 @@ def one_run(store: Store, run_id: str, count: int, rnd: np.random.Generator) -> 
     events = events.with_columns(
         source_id=pl.lit("events.jsonl"), line=pl.int_range(1, events.height + 1, dtype=pl.Int64)
     )
+    digest = hashlib.sha256(run_id.encode()).hexdigest()
     source = {"sha256": "0" * 64, "size_bytes": 1, "clock_kind": "utc", "clock_offset_ns": 0,
               "record_rows": count, "problem_rows": 0}  # fmt: skip
     written = {
@@ -114,7 +116,7 @@ def one_run(store: Store, run_id: str, count: int, rnd: np.random.Generator) -> 
         "sources": [put(store, "sources", run_id, "run",
                         [{**source, "source_id": s} for s in ("client.jsonl", "events.jsonl")])],
         "runs": [put(store, "runs", run_id, "run",
-                     [{"content_sha256": "0" * 64, "simulated": True, "config_json": "{}",
+                     [{"content_sha256": digest, "simulated": True, "config_json": "{}",
                        "client_json": "{}", "labels_json": "{}", "quality_json": "{}", "files": 2,
                        "unclaimed_files": 0, "problem_rows": 0, "usable": True}])],
         "slo_policy": [put(store, "slo_policy", run_id, "run",
@@ -126,7 +128,7 @@ def one_run(store: Store, run_id: str, count: int, rnd: np.random.Generator) -> 
     }  # fmt: skip
     files = {t: [p.relative_to(store.root).as_posix() for p in ps] for t, ps in written.items()}
     rows = {"requests": count, "request_events": 4 * count, "request_links": count}
-    store.commit(Manifest(run_id, "0" * 64, READER_VERSION, None, files, rows))
+    store.commit(Manifest(run_id, digest, READER_VERSION, None, files, rows))
 
 
 def main() -> None:

@@ -27,12 +27,19 @@ COMMANDS: dict[str, tuple[str, tuple[int, ...]]] = {
     "demo": ("demo", BOTH),
     "show": ("show sample_data/regress_candidate", (80,)),
     "show-no-preemption": ("show regress_baseline", (80,)),
-    "gate": (f"gate {PAIR}", (80,)),
+    "gate": (f"gate {PAIR}", BOTH),
     "gate-inconclusive": (f"gate {PAIR} --slo ttft=5000ms,tpot=25ms", (80,)),
     "gate-not-comparable": ("gate regress_baseline control_candidate", (80,)),
     "gate-json": ("gate regress_baseline regress_candidate --format json", (80,)),
     "gate-markdown": (f"gate {PAIR} --format markdown", (80,)),
+    "gate-junit": (f"gate {PAIR} --format junit", (80,)),
+    "gate-github": (f"gate {PAIR} --format github", (80,)),
     "gate-csv": (f"gate {PAIR} --format csv", (80,)),
+    "sweep": (f"sweep {PAIR} regress_candidate control_candidate", BOTH),
+    "sweep-csv": (f"sweep {PAIR} regress_candidate --rung scheduled_tokens --format csv", (80,)),
+    "sweep-markdown": (f"sweep {PAIR} control_candidate --format markdown", (80,)),
+    "history": ("history regress_baseline", BOTH),
+    "policy-init-twice": ("policy init README.md", (80,)),
     "compare": (f"compare {PAIR}", BOTH),
     "compare-csv": ("compare regress_baseline regress_candidate --format csv", (80,)),
     "compare-markdown": ("compare regress_baseline regress_candidate --format markdown", (80,)),
@@ -92,7 +99,13 @@ def test_command(name: str, width: int, store: Path, update_goldens: bool) -> No
 
 @pytest.mark.parametrize(("name", "width"), CASES)
 def test_nothing_is_wider_than_the_page(name: str, width: int) -> None:
-    if COMMANDS[name][0].rpartition("--format ")[2] in {"csv", "markdown", "json"}:
+    if COMMANDS[name][0].rpartition("--format ")[2] in {
+        "csv",
+        "markdown",
+        "json",
+        "junit",
+        "github",
+    }:
         return
     _, _, page = golden(name, width).read_text(encoding="utf-8").partition("--- stdout\n")
     page = page.partition("--- stderr\n")[0]

@@ -9,6 +9,7 @@ import io
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree as Xml
 
 import pytest
 from cli.program import CHECKOUT, Done, Program
@@ -61,6 +62,8 @@ COMMANDS = (
     ("doctor", NAME),
     ("gate", NAME, f"{NAME}2", "--slo", "ttft=5s,tpot=20ms"),
     ("compare", NAME, f"{NAME}2"),
+    ("sweep", NAME, f"{NAME}2", "--slo", "ttft=5s,tpot=20ms"),
+    ("history",),
     ("noise", NAME, f"{NAME}2"),
     ("sql", "SELECT run_id, model FROM runs"),
     ("sql", "FROM problems"),
@@ -68,7 +71,7 @@ COMMANDS = (
     ("explain", NAME),
     ("tables", NAME),
 )
-WRITTEN = [c for c in COMMANDS[:8] if c[0] != "noise" and "--slo" not in c[:3]]
+WRITTEN = [c for c in COMMANDS[:10] if c[0] != "noise" and "--slo" not in c[:3]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
@@ -138,3 +141,28 @@ def test_the_store_stays_where_it_is(tmp_path: Path) -> None:
     assert {p.name for p in (tmp_path / "inside").iterdir()} == {"store"}
     names = json.loads(program("runs", "--format", "json").stdout)
     assert {"007", "20261129"} <= {r["run_id"] for r in names}
+
+
+def test_junit_and_annotations(hostile: Program, tmp_path: Path) -> None:
+    gate = ("gate", NAME, f"{NAME}2", "--slo", "ttft=5s,tpot=20ms", "--format")
+    summary = tmp_path / "summary.md"
+    github = hostile(*gate, "github", environment={"GITHUB_STEP_SUMMARY": str(summary)})
+    junit = hostile(*gate, "junit")
+    for done in (github, junit):
+        harmless(done)
+    assert all(re.match("::(error|warning|notice) title=", x) for x in github.stdout.splitlines())
+    assert Xml.fromstring(junit.stdout).tag == "testsuites"
+    assert not re.search(r"<[a-z/!?]", re.sub("`[^`]*`", "", summary.read_text()))
+
+
+def test_a_picture_and_a_baseline(hostile: Program, tmp_path: Path) -> None:
+    page, drawing = tmp_path / "sweep.html", tmp_path / "sweep.svg"
+    done = hostile("sweep", NAME, f"{NAME}2", "-o", str(page), "-o", str(drawing))
+    harmless(done)
+    assert "<script" not in page.read_text()
+    assert not OBEYED.search(page.read_text())
+    assert Xml.fromstring(drawing.read_text()).tag.endswith("svg")
+    for command in (("baseline", "accept", NAME), ("baseline", "list"),
+                    ("baseline", "set", NAME, NAME), ("gate", "@last:1", f"{NAME}2"),
+                    ("history", NAME), ("baseline", "remove", NAME)):  # fmt: skip
+        harmless(hostile(*command))

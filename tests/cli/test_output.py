@@ -176,7 +176,8 @@ def test_help_names_every_command_in_whole_sentences(trueput: Program) -> None:
     page = trueput("--help").stdout
     assert "..." not in page.replace("[ARGS]...", "")
     for name in ("ingest", "runs", "show", "compare", "gate", "sql", "db", "tables", "sources",
-                 "doctor", "noise", "explain", "demo"):  # fmt: skip
+                 "doctor", "noise", "explain", "demo", "policy", "baseline",
+                 "history", "sweep"):  # fmt: skip
         assert f"\n  {name} " in page
         assert trueput(name, "--help").code == 0
     assert trueput("--version").stdout.startswith("trueput ")

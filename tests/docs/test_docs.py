@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from trueput.cli.app import build
 from trueput.cli.reference import cli_reference
 from trueput.docs import FOLDER, pages, problem_codes, stale
 from trueput.gate import policy
+from trueput.gate.policy.keys import KEYS as POLICY_KEYS
 from trueput.gate.rules import discover
 from trueput.ingest.run_toml import read_run_toml
 from trueput.schema import glossary, tables, views
@@ -73,8 +78,8 @@ def test_everything_is_mentioned(made: dict[str, str]) -> None:
 
 def test_the_policy_page_knows_every_key_and_its_example_is_valid(made: dict[str, str]) -> None:
     text = made[f"{FOLDER}/policy.md"]
-    for key in (*policy._KEYS, *policy._SLO_CHOICES):
-        assert re.search(rf"`\[?{key}\b|\] {key}`", text), key
+    for key in POLICY_KEYS:
+        assert f"| `{key.shown}` |" in text, key
     for metric in KEYS:
         assert metric in text
     example = text.split("```toml\n")[1].split("```")[0]
@@ -152,3 +157,18 @@ def test_the_examples_in_the_guides_are_valid(tmp_path: Path) -> None:
         path = tmp_path / "run.toml"
         path.write_text(text, encoding="utf-8")
         assert read_run_toml(path).problems == []
+
+
+def test_commands_in_the_jobs_exist() -> None:
+    """Every `trueput` command line of the CI guide has a verb and options that the program has."""
+    group: Any = typer.main.get_command(build())
+    text = (DOCS / "guides" / "ci.md").read_text("utf-8")
+    lines = re.findall(r"^\s+(?:- |run: )*(trueput [a-z].*)$", text, re.MULTILINE)
+    assert len(lines) == 4
+    for line in lines:
+        words = shlex.split(line.partition(" ||")[0])[1:]
+        command = group.commands[words.pop(0)]
+        if hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("-")} <= known, line

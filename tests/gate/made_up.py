@@ -23,6 +23,7 @@ def run(
     activity: bool = True,
     slo: str | None = "ttft=1000ms",
     shuffled: bool = False,
+    answers: Sequence[int] = (20,),
     **facts: object,
 ) -> RunFigures:
     """Return a run; one letter a request: g good, l late, f failed, r rejected, n not sent."""
@@ -42,7 +43,7 @@ def run(
                 "e2e_ns": latency_ns * scale if done else None,
                 "prompt_tokens": prompt if isinstance(prompt, int) else prompt[place],
                 "asked_output_tokens": 20,
-                "output_tokens": 20 if done else None,
+                "output_tokens": answers[place % len(answers)] if done else None,
             }
         )
     if shuffled:
@@ -62,7 +63,8 @@ def run(
         "recomputed_tokens": None if recomputed is None else recomputed * tokens,
         "recomputed_ratio": recomputed, "scheduled_tokens": tokens, "basis": "inferred",
     }  # fmt: skip
-    load = {"request_rate_per_s": 1.0, "planned_requests": planned, "writer": "made up"}
+    rate = (planned + 1) / (window_s * scale)
+    load = {"request_rate_per_s": rate, "planned_requests": planned, "writer": "made up"}
     return RunFigures.from_views(
         {
             "goodput": [goodput],

@@ -10,6 +10,7 @@ from gate.made_up import run
 from trueput.gate.comparability import compare_sides
 from trueput.gate.figures import RunFigures
 from trueput.gate.loads import Difference, kolmogorov
+from trueput.gate.requests import Requests
 
 
 def differences(base: RunFigures, cand: RunFigures, **kwargs: frozenset[str]) -> list[Difference]:
@@ -22,7 +23,10 @@ def blocking(base: RunFigures, cand: RunFigures, **kwargs: frozenset[str]) -> li
 
 def test_the_same_load_in_another_order_is_the_same() -> None:
     lengths = list(range(100, 150))
-    assert differences(run("a", prompt=lengths), run("b", prompt=lengths[::-1])) == []
+    assert differences(run("a", prompt=lengths), run("b", prompt=lengths)) == []
+    (found,) = differences(run("a", prompt=lengths), run("b", prompt=lengths[::-1]))
+    assert (found.aspect, found.blocks) == ("fingerprint", False)
+    assert "the same lengths in another order, 100% of the places" in found.difference
 
 
 def test_shorter_prompts_block_and_give_their_size() -> None:
@@ -42,16 +46,17 @@ def test_a_few_tokens_of_template_inform_only() -> None:
 
 
 def test_what_came_back_never_blocks() -> None:
-    lost = run("b", "g" * 30 + "f" * 10 + "n" * 10)
+    lengths = list(range(100, 150))
+    lost = run("b", "g" * 30 + "f" * 10 + "n" * 10, prompt=lengths)
     unknown = replace(
         lost,
-        requests=tuple(
+        requests=Requests.of(
             request if request.outcome == "good" else replace(request, prompt_tokens=None)
             for request in lost.requests
         ),
     )
-    assert blocking(run("a"), lost) == []
-    assert blocking(run("a", prompt=list(range(100, 150))), unknown) == []
+    assert blocking(run("a", prompt=lengths), lost) == []
+    assert blocking(run("a", prompt=lengths), unknown) == []
 
 
 def test_a_fixed_count_blocks_and_an_open_one_informs() -> None:
@@ -64,13 +69,13 @@ def test_a_fixed_count_blocks_and_an_open_one_informs() -> None:
 
 @pytest.mark.parametrize(("rate", "blocks"), [(1.0, False), (1.019, False), (1.021, True)])
 def test_the_asked_rate_may_differ_by_two_percent(rate: float, blocks: bool) -> None:
-    cand = replace(run("b"), asked_rate_rps=rate)
-    assert ("arrival_rate" in blocking(run("a"), cand)) is blocks
+    base, cand = (replace(run("a"), asked_rate_rps=r) for r in (1.0, rate))
+    assert ("arrival_rate" in blocking(base, cand)) is blocks
 
 
 def test_bunched_sends_block_by_their_gaps() -> None:
     base = run("a")
-    bunched = tuple(
+    bunched = Requests.of(
         replace(request, sent_ns=(i // 2) * 4 * 10**9 + (i % 2))
         for i, request in enumerate(base.requests)
     )
@@ -124,3 +129,188 @@ def test_kolmogorov_distance_by_hand() -> None:
     # shares at or below 1, 2, 3, 4: one 0.25 0.5 0.75 1; other 0, 0, 0.5, 1: largest gap 0.5
     assert kolmogorov([1, 2, 3, 4], [3, 3, 4, 4]) == 0.5
     assert kolmogorov([100], [101], drift=0.02) == 0.0
+
+
+# --- order, reuse, burstiness, settings of the load ----------------------------------------------
+
+
+def aspects(base: RunFigures, cand: RunFigures) -> dict[str, Difference]:
+    return {item.aspect: item for item in differences(base, cand)}
+
+
+def columns(base: RunFigures, **change: object) -> RunFigures:
+    """Return a run of which each request has other values: a number, or one from its place."""
+    rows = [
+        replace(r, **{name: v(i) if callable(v) else v for name, v in change.items()})  # type: ignore[arg-type]
+        for i, r in enumerate(base.requests)
+    ]
+    return replace(base, requests=Requests.of(rows))
+
+
+def test_an_equal_fingerprint_proves_equal_lengths() -> None:
+    lengths = list(range(100, 150))
+    base, cand = (
+        replace(run(name, prompt=prompts), workload={"fingerprint": "f"})
+        for name, prompts in (("a", lengths), ("b", lengths[::-1]))
+    )
+    assert "fingerprint" not in aspects(base, cand)
+
+
+def test_like_gaps_in_another_order_inform() -> None:
+    """25 short gaps, then 25 long ones, and the other way round: one distribution, two orders."""
+    second = 10**9
+    sides = []
+    for gaps in ([1] * 25 + [3] * 25, [3] * 25 + [1] * 25):
+        sends = [sum(gaps[:place]) * second for place in range(50)]
+        sides.append(columns(run("a"), sent_ns=lambda i, sends=sends: sends[i]))
+    found = aspects(*sides)["arrival_gaps"]
+    assert not found.blocks
+    assert "like gaps in another order" in found.difference
+
+
+def test_prefix_reuse_informs_with_its_size() -> None:
+    base, cand = (replace(run(n), workload={"reuse_ratio": r}) for n, r in (("a", 0.1), ("b", 0.5)))
+    found = aspects(base, cand)["prefix_reuse"]
+    assert (found.baseline, found.candidate, found.blocks) == ("10.0%", "50.0%", False)
+    assert found.difference == "+40.0 points"
+
+
+@pytest.mark.parametrize(
+    ("setting", "one", "other", "blocks"),
+    [
+        ("dataset_name", "random", "sharegpt", True),
+        ("ignore_eos", True, False, True),
+        ("ramp_up_strategy", "linear", "exponential", True),
+        ("seed", 1, 2, False),
+    ],
+)
+def test_settings_of_the_load(setting: str, one: object, other: object, blocks: bool) -> None:
+    base, cand = (replace(run("a"), asked={setting: value}) for value in (one, other))
+    assert [(i.aspect, i.blocks) for i in differences(base, cand)] == [(f"asked.{setting}", blocks)]
+
+
+def test_burstiness_blocks() -> None:
+    base, cand = (replace(run("a"), asked_burstiness=value) for value in (1.0, 0.4))
+    assert blocking(base, cand) == ["burstiness"]
+
+
+def test_asked_lengths_that_the_engines_context_set_are_not_asked() -> None:
+    """Limits that fill the context: 1000 - 100 on one side, 800 - 100 on the other."""
+    sides = [
+        replace(columns(run(name), asked_output_tokens=context - 100),
+                config={"max_model_len": context})
+        for name, context in (("a", 1000), ("b", 800))
+    ]  # fmt: skip
+    assert blocking(*sides) == []
+    plain = [replace(side, config={}) for side in sides]
+    assert blocking(*plain) == ["asked_output_lengths"]
+
+
+def test_partly_unknown_lengths_block_only_where_nothing_can_make_it_up() -> None:
+    base = run("a", prompt=[100] * 25 + [800] * 25)
+    easy = run("b", prompt=[100] * 50)
+    few = columns(easy, prompt_tokens=lambda i: None if i < 3 else 100)
+    many = columns(easy, prompt_tokens=lambda i: None if i < 25 else 100)
+    assert blocking(base, few) == ["prompt_lengths"]
+    assert blocking(base, many) == [], "the unknown half may be the long one"
+
+
+# --- what came back, and the state of client and machine -----------------------------------------
+
+
+def test_lost_requests_are_listed_and_never_block() -> None:
+    found = aspects(run("a"), run("b", "g" * 40 + "f" * 10))["lost_requests"]
+    assert (found.baseline, found.candidate, found.blocks) == ("0.0%", "20.0%", False)
+
+
+def test_a_closed_loop_says_that_better_service_makes_more_requests() -> None:
+    base, cand = (
+        replace(run(n, "g" * c), planned_fixed=None, asked_concurrency=8)
+        for n, c in (("a", 50), ("b", 60))
+    )
+    found = aspects(base, cand)["planned_requests"]
+    assert not found.blocks
+    assert "a closed loop: better service makes more requests" in found.difference
+
+
+@pytest.mark.parametrize(
+    ("limit", "cause"), [(None, "the client fell short"), (4, "its own limit")]
+)
+def test_a_client_that_could_not_keep_up(limit: int | None, cause: str) -> None:
+    """Sent at 0.51 a second of 1.02 asked; drawn gaps explain 98 % - 1.645 / 7 = 74 % of it."""
+    base = replace(run("a"), asked_rate_rps=1.02, asked_concurrency=limit)
+    found = aspects(base, replace(base, run_id="b"))["client_saturation"]
+    assert not found.blocks
+    assert found.baseline == "50.0% of the asked rate"
+    assert cause in found.difference
+
+
+def test_a_wait_in_the_client_is_coordinated_omission() -> None:
+    base = run("a")
+    slow = columns(run("b"), client_delay_ns=200_000_000)
+    found = aspects(base, slow)["client_delay"]
+    assert (found.candidate, found.blocks) == ("p99 200.0 ms", False)
+    assert "20% of the median end-to-end time" in found.difference
+    assert "coordinated omission" in found.difference
+
+
+def test_a_cache_that_was_warm_before_blocks_unless_caching_is_under_test() -> None:
+    cold = columns(run("a"), cached_prompt_tokens=lambda i: 0 if i < 10 else 90)
+    warm = columns(run("b"), cached_prompt_tokens=90)
+    found = aspects(cold, warm)["cache_warmth"]
+    assert found.blocks
+    assert found.candidate == "90% of the first prompts cached"
+    switched = replace(warm, config={"enable_prefix_caching": True})
+    assert not aspects(cold, switched)["cache_warmth"].blocks
+    assert "cache_warmth" not in aspects(cold, replace(cold, run_id="c"))
+
+
+def test_the_first_prompt_alone_shows_nothing() -> None:
+    """A readiness probe sends the first prompt before the load does."""
+    cold = columns(run("a"), cached_prompt_tokens=0)
+    probed = columns(run("b"), cached_prompt_tokens=lambda i: 90 if i == 0 else 0)
+    assert "cache_warmth" not in aspects(cold, probed)
+
+
+def test_a_label_states_the_cache() -> None:
+    rows = [{"runs": [{"run_id": n, "labels_json": f'{{"cache_state": "{n}"}}'}]} for n in "ab"]
+    sides = [RunFigures.from_views(row) for row in rows]
+    assert aspects(*sides)["cache_state"].blocks
+
+
+def test_clocks_inform_and_throttling_blocks() -> None:
+    def state(name: str, clock: float, throttled: float) -> RunFigures:
+        row = {"sm_clock_mhz_mean": clock, "power_limit_w_mean": 700.0,
+               "throttled_ratio": throttled}  # fmt: skip
+        return RunFigures.from_views({"runs": [{"run_id": name}], "gpu_state": [row]})
+
+    found = aspects(state("a", 1800, 0.0), state("b", 1500, 0.2))
+    assert (found["gpu_clock"].difference, found["gpu_clock"].blocks) == ("-16.7%", False)
+    assert found["throttled"].blocks
+    assert "power_limit" not in found
+    assert aspects(state("a", 1800, 0.0), state("b", 1790, 0.005)) == {}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        ("0.10.2", "0.12.0", "resumed"),
+        ("0.7.3", "0.9.1", "prompt_tokens_total"),
+        ("0.31", "0.33", ""),
+    ],
+)
+def test_versions_between_which_figures_change_their_meaning(
+    one: str, other: str, words: str
+) -> None:
+    sides = [replace(run(v), engine="vllm", engine_version=v) for v in (one, other)]
+    for pair in (sides, sides[::-1]):
+        found = aspects(*pair)
+        assert not found["engine_version"].blocks
+        assert ("metric_meaning" in found) is bool(words)
+        assert not words or words in found["metric_meaning"].difference
+
+
+def test_quality_is_listed_and_left_to_its_rule() -> None:
+    sides = [replace(run(n), quality={"f1": s}) for n, s in (("a", 0.8), ("b", 0.5))]
+    found = aspects(*sides)["quality"]
+    assert (found.baseline, found.candidate, found.blocks) == ("f1 0.8", "f1 0.5", False)

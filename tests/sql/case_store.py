@@ -11,8 +11,8 @@ from typing import Any
 import duckdb
 
 from trueput.schema import Column, Table, tables
-from trueput.slo import Slo, parse_slo
-from trueput.warehouse.connect import parse_window
+from trueput.slo import Slo, SloClass, parse_slo
+from trueput.warehouse.connect import parse_window, slo_classes_body
 from trueput.warehouse.models import Model, in_order, macros, models, reads
 
 SQL_TYPES = {
@@ -127,6 +127,7 @@ def open_store(
     slo: str | None = None,
     window: str = "all",
     policy: Row | None = None,
+    classes: Sequence[Row] = (),
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection with these rows and these views, the models below them as tables."""
     connection = duckdb.connect()
@@ -152,6 +153,11 @@ def open_store(
             values = [_full(table, row) for row in found]
             connection.executemany(f'INSERT INTO raw."{name}" VALUES ({marks})', values)
     connection.execute("CREATE VIEW slo_policy AS SELECT * FROM raw.slo_policy")
+    held = [
+        SloClass(parse_slo(c["slo"]), c.get("label"), c.get("prompt_from"), c.get("prompt_to"))
+        for c in classes
+    ]
+    connection.execute(f"CREATE VIEW slo_classes AS {slo_classes_body(held)}")
     chosen = parse_window(window)
     connection.execute(
         "CREATE TABLE window_policy AS SELECT ?::VARCHAR AS rule, ?::BIGINT AS from_ns, "

@@ -18,7 +18,7 @@ from sql.case_store import csv_rows, open_store, shown, typed_rows
 from trueput.warehouse.models import models
 
 FILES = sorted(Path(__file__).parent.glob("*.toml"))
-KEYS = {"name", "why", "slo", "window", "policy", "where", "given", "expect"}
+KEYS = {"name", "why", "slo", "window", "policy", "class", "where", "given", "expect"}
 
 
 def _cases() -> list[Any]:
@@ -37,8 +37,9 @@ def test_case(view: str, case: dict[str, Any]) -> None:
     columns = list(expected[0]) if expected else case["expect"].strip().split(",")
     names = ", ".join(f'"{c.strip()}"' for c in columns)
     with open_store(
-        given, [view], case.get("slo"), case.get("window", "all"), case.get("policy")
-    ) as connection:
+        given, [view], case.get("slo"), case.get("window", "all"), case.get("policy"),
+        case.get("class", ()),
+    ) as connection:  # fmt: skip
         query = f'SELECT {names} FROM "{view}" WHERE {case.get("where", "true")}'
         got = connection.execute(query).fetchall()
     assert sorted([shown(v) for v in row] for row in got) == sorted(

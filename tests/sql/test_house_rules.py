@@ -25,7 +25,7 @@ MAY_READ = {
     "marts": {"staging", "intermediate", "marts"},
     "checks": {"intermediate", "marts", "checks"},
 }
-POLICIES = {"slo_policy", "window_policy"}
+POLICIES = {"slo_policy", "slo_classes", "window_policy"}
 LONGEST = 160
 each_model = pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)
 

@@ -10,6 +10,7 @@ import os
 import pkgutil
 import sys
 import traceback
+from types import ModuleType
 
 import typer
 
@@ -21,7 +22,10 @@ _EPILOG = "Exit codes: 0 pass, 1 flagged, 2 usage or input, 3 inconclusive, 70 b
 
 
 def build() -> typer.Typer:
-    """Return the application with every command of `cli/commands`, in their stated order."""
+    """Return the application with every command of `cli/commands`, in their stated order.
+
+    A module has a function `command`, or functions by name in `COMMANDS` and a `SUMMARY`.
+    """
     app = typer.Typer(
         name="trueput",
         help="Where did the time go, which work kept its promise, did this change buy anything?",
@@ -36,11 +40,22 @@ def build() -> typer.Typer:
     modules = [importlib.import_module(f"{commands.__name__}.{n}") for n in names]
     for module in sorted(modules, key=lambda m: (m.ORDER, m.__name__)):
         name = module.__name__.rpartition(".")[2].removesuffix("_")
+        if hasattr(module, "COMMANDS"):
+            app.add_typer(_group(module), name=name, help=module.SUMMARY)
+            continue
         hidden = getattr(module, "HIDDEN", False)
         summary = (module.command.__doc__ or "").strip()
         app.command(name=name, hidden=hidden, short_help=summary)(module.command)
     app.callback(invoke_without_command=True)(_root)
     return app
+
+
+def _group(module: ModuleType) -> typer.Typer:
+    """Return a command with commands below it: a module's COMMANDS by name."""
+    made = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    for name, function in module.COMMANDS.items():
+        made.command(name=name, short_help=(function.__doc__ or "").strip())(function)
+    return made
 
 
 def _root(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,13 +17,17 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "csv", "markdown")
 
 
-def _offered(name: str) -> str:
+def offered(name: str, formats: Sequence[str] = FORMATS) -> str:
     """Return a format's name, before any work is done for one that does not exist."""
-    if name not in FORMATS:
+    if name not in formats:
         raise UsageError(
-            f"--format: `{name}` is not offered here", "choose one of " + ", ".join(FORMATS)
+            f"--format: `{name}` is not offered here", "choose one of " + ", ".join(formats)
         )
     return name
+
+
+def _offered(name: str) -> str:
+    return offered(name)
 
 
 Store = Annotated[
@@ -53,7 +58,7 @@ Output = Annotated[
         "-o",
         "--output",
         metavar="FILE",
-        help="Write to a file; its suffix names the format. Repeatable.",
+        help="Write to a file; its suffix, or NAME= before it, names the format. Repeatable.",
     ),
 ]
 

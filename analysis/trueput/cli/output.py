@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table"}
+SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table", ".xml": "junit",
+            ".html": "html", ".svg": "svg", ".png": "png"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class Grid:
     """Columns that a table leaves out, one by one, where the page is too narrow for all."""
 
 
-Writers = Mapping[str, Callable[[], str]]
-"""Format name -> function that gives the whole text in that format."""
+Writers = Mapping[str, Callable[[], str | bytes]]
+"""Format name -> function that gives the whole text (of a picture, the bytes) in that format."""
 
 _GAPS = (3, 2)
 _LONGEST_WORD = 32
@@ -299,7 +300,9 @@ def emit(
     outputs: Iterable[Path] | None = None,
     draw: Callable[[Console], None] | None = None,
 ) -> None:
-    """Write to each output file by its suffix, and to stdout in the named format.
+    """Write to each output file, and to stdout in the named format.
+
+    A file's suffix names its format; `NAME=FILE` names it outright.
 
     With output files and the default format, stdout stays silent. `draw` prints the table form
     straight to the terminal, in colour where it has any.
@@ -309,19 +312,13 @@ def emit(
             f"--format: `{format_name}` is not offered here",
             "choose one of " + ", ".join(writers),
         )
-    files = list(outputs or ())
-    for path in files:
-        name = SUFFIXES.get(path.suffix.lower())
-        if path.suffix.lower() == ".xml":
-            name = "junit"
-        if name not in writers:
-            known = ", ".join(s for s, n in SUFFIXES.items() if n in writers)
-            raise UsageError(f"-o: `{path}` has no suffix that names a format", f"use {known}")
-    for path in files:
-        text = writers[SUFFIXES[path.suffix.lower()]]()
+    files = [_named_output(path, writers) for path in outputs or ()]
+    for path, name in files:
+        made = writers[name]()
+        text = made.encode("utf-8", "backslashreplace") if isinstance(made, str) else made
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+            path.write_bytes(text)
         except OSError as error:
             raise UsageError(f"-o: `{path}` cannot be written ({error.strerror})") from error
     if files and format_name == "table":
@@ -329,7 +326,22 @@ def emit(
     if format_name == "table" and draw is not None and sys.stdout.isatty():
         draw(console())
     else:
-        out(writers[format_name]())
+        made = writers[format_name]()
+        if isinstance(made, bytes):
+            raise UsageError(f"--format: `{format_name}` goes into a file", "give it with -o")
+        out(made)
+
+
+def _named_output(path: Path, writers: Writers) -> tuple[Path, str]:
+    """Return where to write and in which format: `junit=build/report`, or by the suffix."""
+    prefix, sign, rest = os.fspath(path).partition("=")
+    if sign and rest and prefix in writers:
+        return Path(rest), prefix
+    name = SUFFIXES.get(path.suffix.lower())
+    if name is None or name not in writers:
+        known = ", ".join(s for s, n in SUFFIXES.items() if n in writers)
+        raise UsageError(f"-o: `{path}` has no suffix that names a format", f"use {known}")
+    return path, name
 
 
 def out(text: str) -> None:

@@ -16,19 +16,28 @@ def cli_reference() -> str:
     for name, command in group.commands.items():
         if command.hidden:
             continue
-        words = [f"trueput {name}"]
-        rows = []
-        for parameter in command.params:
-            if parameter.name == "help":
-                continue
-            is_argument = parameter.param_type_name == "argument"
-            shown = parameter.name.upper() if is_argument else ", ".join(parameter.opts)
-            if is_argument:
-                many = "..." if parameter.nargs == -1 else ""
-                words.append(f"{shown}{many}" if parameter.required else f"[{shown}{many}]")
-            default = "" if is_argument or parameter.default in (None, False) else parameter.default
-            rows.append(f"| `{shown}` | {parameter.help or ''} | {default or ''} |")
-        text = [f"## {name}", "", command.help or "", "", f"    {' '.join(words)} [OPTIONS]", ""]
-        text += ["| argument or option | what it does | default |", "|---|---|---|", *rows, ""]
-        parts.append("\n".join(text))
+        below = getattr(command, "commands", None)
+        if below is not None:
+            parts.append(f"## {name}\n\n{command.help or ''}\n")
+            parts += [_section(f"{name} {inner}", it, "###") for inner, it in below.items()]
+            continue
+        parts.append(_section(name, command, "##"))
     return "\n".join(parts)
+
+
+def _section(name: str, command: Any, marks: str) -> str:
+    words = [f"trueput {name}"]
+    rows = []
+    for parameter in command.params:
+        if parameter.name == "help":
+            continue
+        is_argument = parameter.param_type_name == "argument"
+        shown = parameter.name.upper() if is_argument else ", ".join(parameter.opts)
+        if is_argument:
+            many = "..." if parameter.nargs == -1 else ""
+            words.append(f"{shown}{many}" if parameter.required else f"[{shown}{many}]")
+        default = "" if is_argument or parameter.default in (None, False) else parameter.default
+        rows.append(f"| `{shown}` | {parameter.help or ''} | {default or ''} |")
+    text = [f"{marks} {name}", "", command.help or "", "", f"    {' '.join(words)} [OPTIONS]", ""]
+    text += ["| argument or option | what it does | default |", "|---|---|---|", *rows, ""]
+    return "\n".join(text)

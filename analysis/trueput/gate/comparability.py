@@ -11,7 +11,28 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from trueput.gate.figures import RunFigures, text
-from trueput.gate.loads import LENGTHS, Difference, Gap, gaps_gap, length_gap, rate_gap
+from trueput.gate.loads import (
+    LENGTHS,
+    Difference,
+    Gap,
+    closed_loop,
+    fingerprint_gap,
+    gaps_gap,
+    length_gap,
+    rate_gap,
+    reuse_gap,
+)
+from trueput.gate.service import (
+    asked_setting,
+    clock_gap,
+    delay_gap,
+    lost_gap,
+    meaning_gap,
+    power_gap,
+    quality_text,
+    saturation_gap,
+    warmth_gap,
+)
 
 Read: TypeAlias = Callable[[RunFigures], object]
 
@@ -25,6 +46,7 @@ def _concurrency(run: RunFigures) -> object:
 #: Aspects of one value a run: how to read it, and whether a difference blocks.
 _VALUES: dict[str, tuple[Read, bool]] = {
     "concurrency": (_concurrency, True),
+    "burstiness": (lambda run: run.asked_burstiness, True),
     "slo": (lambda run: text(run.goodput, "slo") or "none", True),
     "window_rule": (lambda run: text(run.goodput, "window_rule"), True),
     "client": (lambda run: run.client, True),
@@ -38,8 +60,36 @@ _VALUES: dict[str, tuple[Read, bool]] = {
     "quantisation": (lambda run: run.quantisation, False),
     "hardware": (lambda run: run.hardware, False),
     "devices": (lambda run: run.devices, False),
+    "quality": (quality_text, False),
 }
-ASPECTS = ("planned_requests", *LENGTHS, "arrival_rate", "arrival_gaps", *_VALUES)
+#: Settings of the load, as a client's file or command tells them, and whether each blocks.
+_SETTINGS = {
+    "dataset_name": True, "ignore_eos": True, "ramp_up_strategy": True, "ramp_up_start_rps": True,
+    "ramp_up_end_rps": True, "prefix_repetition_prefix_len": True,
+    "prefix_repetition_num_prefixes": True, "temperature": True, "seed": False,
+    "num_warmups": False,
+}  # fmt: skip
+_VALUES |= {
+    f"asked.{name}": (lambda run, name=name: asked_setting(run, name), blocks)  # type: ignore[misc]
+    for name, blocks in _SETTINGS.items()
+}
+#: Aspects with a size of their own: how far apart two runs are.
+_GAPS: dict[str, Callable[[RunFigures, RunFigures], Gap | None]] = {
+    "fingerprint": fingerprint_gap,
+    "arrival_rate": rate_gap,
+    "arrival_gaps": gaps_gap,
+    "prefix_reuse": reuse_gap,
+    "lost_requests": lost_gap,
+    "client_saturation": saturation_gap,
+    "client_delay": delay_gap,
+    "cache_warmth": warmth_gap,
+    "gpu_clock": clock_gap,
+    "power_limit": power_gap,
+    "metric_meaning": meaning_gap,
+}
+#: Aspects that are told of a pair of runs, not of the repeats of one side among themselves.
+_OF_PAIRS = ("client_saturation", "client_delay", "metric_meaning")
+ASPECTS = ("planned_requests", *LENGTHS, *_GAPS, *_VALUES)
 
 
 def compare_sides(
@@ -78,11 +128,9 @@ def _difference(
     if aspect == "planned_requests":
         return _planned(baseline, candidate)
     if aspect in LENGTHS:
-        return _worst(aspect, baseline, candidate, lambda b, c: length_gap(aspect, b, c, strict))
-    if aspect == "arrival_rate":
-        return _worst(aspect, baseline, candidate, rate_gap)
-    if aspect == "arrival_gaps":
-        return _worst(aspect, baseline, candidate, gaps_gap)
+        return _worst(baseline, candidate, lambda b, c: length_gap(aspect, b, c, strict))
+    if aspect in _GAPS:
+        return _worst(baseline, candidate, _GAPS[aspect])
     if aspect in _VALUES:
         read, blocks = _VALUES[aspect]
         return _values(aspect, baseline, candidate, read, blocks)
@@ -132,13 +180,14 @@ def _planned(baseline: Sequence[RunFigures], candidate: Sequence[RunFigures]) ->
     size = sum(counts_c) / len(counts_c) - sum(counts_b) / len(counts_b)
     fixed = all(run.planned_fixed for run in (*baseline, *candidate))
     note = "" if fixed else "; not known to be fixed by the client"
+    if not fixed and all(closed_loop(run) for run in (*baseline, *candidate)):
+        note = "; a closed loop: better service makes more requests"
     return Difference(
         found.aspect, found.baseline, found.candidate, f"{size:+g} requests{note}", fixed
     )
 
 
 def _worst(
-    aspect: str,
     baseline: Sequence[RunFigures],
     candidate: Sequence[RunFigures],
     gap: Callable[[RunFigures, RunFigures], Gap | None],
@@ -156,7 +205,7 @@ def _among(side: str, runs: Sequence[RunFigures]) -> list[Difference]:
         return []
     settings = sorted({f"config.{name}" for run in runs for name in run.config})
     found = []
-    for aspect in (*ASPECTS, *settings):
+    for aspect in (a for a in (*ASPECTS, *settings) if a not in _OF_PAIRS):
         for other in runs[1:]:
             difference = _difference(aspect, runs[:1], [other], False)
             if difference is None or difference.difference == "known on one side only":

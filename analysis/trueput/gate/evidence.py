@@ -6,16 +6,15 @@ have it would hide the run that lost it.
 
 from __future__ import annotations
 
-import math
-import statistics as middle
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
-from trueput.gate.figures import Request, Row, RunFigures, number
+from trueput.gate import samples
+from trueput.gate.figures import Row, RunFigures
 from trueput.gate.policy import Policy
-from trueput.gate.resampling import median_log_sd, sum_log_sd
-from trueput.gate.rungs import Rung, basis_of, per_device, span_ns
+from trueput.gate.rungs import Rung, per_device
+from trueput.gate.samples import basis_of, bounded
 from trueput.gate.statistics import (
     Effect,
     Noise,
@@ -24,6 +23,8 @@ from trueput.gate.statistics import (
     ratio_effect,
     share_effect,
 )
+
+GOODPUT = "goodput_rps"
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,17 @@ class Evidence:
         """True where the number of devices differs, so that rates are taken per device."""
         return per_device(self.baseline, self.candidate)
 
+    def limits(self, metric: str, effect: Effect | None) -> tuple[float, float]:
+        """Return the least effect and the margin for a metric, its absolute floor included."""
+        if effect is None:
+            return self.policy.min_effect, self.policy.margin
+        return self.policy.least(metric, effect), self.policy.slack(metric, effect)
+
     @cached_property
     def goodput(self) -> Effect | None:
         """Good requests per window-second; attainment in points where a run had none good."""
-        effect = self.ratio(self._goodput_sample)
-        if effect is None and self._a_zero("goodput_rps"):
+        effect = self.ratio(lambda run: samples.goodput(run, self.per_device, self.single))
+        if effect is None and self._a_zero(GOODPUT):
             return self.attainment
         return effect
 
@@ -58,34 +65,49 @@ class Evidence:
         """Good requests of the planned ones; in points where a run had (or may have) none good."""
         if self._a_zero("slo_attainment_ratio"):
             return self.share(
-                lambda run: _bounded(run, "slo_attainment_ratio", run.count("planned"))
+                lambda run: bounded(run, "slo_attainment_ratio", run.count("planned"))
             )
-        return self.ratio(self._attainment_sample)
+        return self.ratio(lambda run: samples.attainment(run, self.single))
 
     @cached_property
     def lost(self) -> Effect | None:
         """Planned requests that did not end as asked, as a share of the planned ones."""
-        return self.share(lost_share)
+        return self.share(samples.lost_share)
 
     @cached_property
     def recomputed(self) -> Effect | None:
         """Recomputed tokens as a share of the scheduled ones."""
-        return self.share(_recomputed_share)
+        return self.share(samples.recomputed_share)
+
+    @cached_property
+    def cache_hits(self) -> Effect | None:
+        """Prompt tokens found in the prefix cache, as a share of those looked up."""
+        return self.share(samples.hit_share)
 
     @cached_property
     def output_tokens(self) -> Effect | None:
         """Output tokens per window-second, of whatever request."""
-        return self.ratio(self._token_sample)
+        return self.ratio(lambda run: samples.output_tokens(run, self.per_device, self.single))
+
+    @cached_property
+    def answers(self) -> Effect | None:
+        """Output tokens of the requests that ended as asked, for each planned request."""
+        return self.ratio(samples.answer_tokens)
 
     @cached_property
     def ttft(self) -> Effect | None:
         """Median time to first token of the requests that ended as asked."""
-        return self.ratio(lambda run: self._median(run, lambda request: request.ttft_ns))
+        return self._median("ttft_ns", with_failures=False)
 
     @cached_property
     def e2e(self) -> Effect | None:
         """Median end-to-end time of the requests that ended as asked."""
-        return self.ratio(lambda run: self._median(run, lambda request: request.e2e_ns))
+        return self._median("e2e_ns", with_failures=False)
+
+    @cached_property
+    def completion(self) -> Effect | None:
+        """Median end-to-end time of all that was sent; a lost request lasts for ever."""
+        return self._median("e2e_ns", with_failures=True)
 
     def ratio(self, read: Callable[[RunFigures], Sample | None]) -> Effect | None:
         """Compare a positive figure of every run by its mean log ratio."""
@@ -116,104 +138,20 @@ class Evidence:
     ) -> tuple[list[Sample], list[Sample]] | None:
         sides: list[list[Sample]] = []
         for runs in (self.baseline, self.candidate):
-            samples = [sample for run in runs if (sample := read(run)) is not None]
-            if not samples or len(samples) < len(runs):
+            found = [sample for run in runs if (sample := read(run)) is not None]
+            if not found or len(found) < len(runs):
                 return None
-            sides.append(samples)
+            sides.append(found)
         return sides[0], sides[1]
 
     def _a_zero(self, column: str) -> bool:
-        samples = [_bounded(run, column) for run in (*self.baseline, *self.candidate)]
-        return all(samples) and any(sample is not None and sample.low <= 0 for sample in samples)
+        found = [bounded(run, column) for run in (*self.baseline, *self.candidate)]
+        return all(found) and any(sample is not None and sample.low <= 0 for sample in found)
 
-    def _goodput_sample(self, run: RunFigures) -> Sample | None:
-        sample = _bounded(run, "goodput_rps")
-        if sample is None:
-            return None
-        over = float(run.devices or 1) if self.per_device else 1.0
-        within = self._within(run, lambda request: float(request.outcome == "good"))
-        return Sample(sample.low / over, sample.high / over, sample.value / over, within)
-
-    def _attainment_sample(self, run: RunFigures) -> Sample | None:
-        sample = _bounded(run, "slo_attainment_ratio")
-        sent = [request for request in run.requests if request.sent_ns is not None]
-        window = span_ns(run)
-        if sample is None or not self.single or not sent or window is None:
-            return sample
-        good = [float(request.outcome == "good") for request in sent]
-        offsets = [request.sent_ns or 0 for request in sent]
-        return replace(sample, within_sd=sum_log_sd(offsets, good, window, [1.0] * len(good)))
-
-    def _token_sample(self, run: RunFigures) -> Sample | None:
-        value = number(run.goodput, "output_tokens_per_s")
-        if value is None:
-            return None
-        over = float(run.devices or 1) if self.per_device else 1.0
-        within = self._within(run, lambda request: float(request.output_tokens or 0))
-        return Sample.exact(value / over, within)
-
-    def _within(self, run: RunFigures, amount: Callable[[Request], float]) -> float | None:
-        ended = [request for request in run.requests if request.end_ns is not None]
-        window = span_ns(run)
-        if not self.single or not ended or window is None:
-            return None
-        offsets = [request.end_ns or 0 for request in ended]
-        return sum_log_sd(offsets, [amount(request) for request in ended], window)
-
-    def _median(self, run: RunFigures, read: Callable[[Request], int | None]) -> Sample | None:
-        survivors = [
-            (request.sent_ns or 0, float(value))
-            for request in run.requests
-            if request.survived and (value := read(request)) is not None
-        ]
-        if not survivors:
-            return None
-        median = middle.median([latency for _, latency in survivors])
-        window = span_ns(run)
-        if not self.single or window is None:
-            return Sample.exact(median)
-        offsets, latencies = zip(*survivors, strict=True)
-        return Sample.exact(median, median_log_sd(offsets, latencies, window))
-
-
-def _bounded(run: RunFigures, column: str, trials: int | None = None) -> Sample | None:
-    """Return a goodput column with its bounds; their middle where only they are known."""
-    value = number(run.goodput, column)
-    low, high = number(run.goodput, f"{column}_low"), number(run.goodput, f"{column}_high")
-    if value is None:
-        if low is None or high is None:
-            return None
-        value = math.sqrt(low * high) if low > 0 else (low + high) / 2
-    low, high = (value if bound is None else bound for bound in (low, high))
-    return Sample(min(low, value), max(high, value), value, trials=trials)
-
-
-def lost_share(run: RunFigures) -> Sample | None:
-    """Return planned requests that did not end as asked, as a share; needs the planned count."""
-    planned, complete = run.count("planned"), run.count("complete")
-    if complete is None:
-        good, late = run.count("good"), run.count("late")
-        complete = None if good is None or late is None else good + late
-    if not planned or complete is None:
-        return None
-    return Sample.exact(min(max(1 - complete / planned, 0.0), 1.0), trials=planned)
-
-
-def _recomputed_share(run: RunFigures) -> Sample | None:
-    row = run.recompute
-    scheduled = number(row, "scheduled_tokens")
-    tokens = number(row, "recomputed_tokens")
-    share = number(row, "recomputed_ratio")
-    if share is None and tokens is not None and scheduled:
-        share = tokens / scheduled
-    low, high = number(row, "recomputed_tokens_low"), number(row, "recomputed_tokens_high")
-    bounds = None if low is None or high is None or not scheduled else (
-        low / scheduled, high / scheduled)  # fmt: skip
-    if share is None:
-        return None if bounds is None else Sample(*bounds, sum(bounds) / 2)
-    if bounds is None or low == high:
-        return Sample.exact(share)
-    return Sample(min(bounds[0], share), max(bounds[1], share), share)
+    def _median(self, name: str, *, with_failures: bool) -> Effect | None:
+        return self.ratio(
+            lambda run: samples.median(run, name, self.single, with_failures=with_failures)
+        )
 
 
 def goodput_points(effect: Effect) -> bool:

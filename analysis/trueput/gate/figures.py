@@ -6,94 +6,21 @@ Every duration is in integer nanoseconds, every rate per second, every share in 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
-Row: TypeAlias = Mapping[str, object]
+from trueput.gate.requests import Request, Requests, none
+from trueput.gate.rows import Row, flag, mapping, number, text, whole
+
+__all__ = [
+    "Request", "Requests", "Row", "RunFigures", "Series", "flag", "mapping", "number", "text",
+    "whole",
+]  # fmt: skip
 T = TypeVar("T")
 
 _END = ("end_at_ns", "ended_at_ns")
-#: Outcomes of requests that ended as asked.
-COMPLETE_OUTCOMES = frozenset({"good", "late"})
-
-
-def number(row: Row | None, *names: str) -> float | None:
-    """Return the first named column that holds a finite number, as a float."""
-    for name in names:
-        value = None if row is None else row.get(name)
-        if isinstance(value, bool) or value is None:
-            continue
-        if isinstance(value, (int, float)) or type(value).__name__ == "Decimal":
-            found = float(value)  # type: ignore[arg-type]  # Decimal has __float__
-            if math.isfinite(found):
-                return found
-    return None
-
-
-def whole(row: Row | None, *names: str) -> int | None:
-    """Return the first named column that holds an integer, exactly (epoch instants fit)."""
-    for name in names:
-        value = None if row is None else row.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        if isinstance(value, float) and value.is_integer():
-            return int(value)
-    return None
-
-
-def text(row: Row | None, *names: str) -> str | None:
-    """Return the first named column that holds a non-empty string."""
-    for name in names:
-        value = None if row is None else row.get(name)
-        if isinstance(value, str) and value:
-            return value
-    return None
-
-
-def flag(row: Row | None, *names: str) -> bool | None:
-    """Return the first named column that holds true or false."""
-    for name in names:
-        value = None if row is None else row.get(name)
-        if isinstance(value, bool):
-            return value
-    return None
-
-
-def mapping(row: Row | None, name: str) -> dict[str, object]:
-    """Return a column that holds a JSON object or a mapping; empty when absent or not an object."""
-    value = None if row is None else row.get(name)
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {}
-    if isinstance(value, Mapping):
-        return {str(key): item for key, item in value.items()}
-    return {}
-
-
-@dataclass(frozen=True)
-class Request:
-    """One planned request; offsets in ns from the first send of the run."""
-
-    outcome: str | None = None
-    complete: bool | None = None
-    sent_ns: int | None = None
-    end_ns: int | None = None
-    ttft_ns: int | None = None
-    tpot_ns: float | None = None
-    e2e_ns: int | None = None
-    prompt_tokens: int | None = None
-    asked_output_tokens: int | None = None
-    output_tokens: int | None = None
-
-    @property
-    def survived(self) -> bool:
-        """True for a request that ended as asked."""
-        return self.outcome in COMPLETE_OUTCOMES if self.complete is None else self.complete
 
 
 @dataclass(frozen=True)
@@ -116,10 +43,13 @@ class RunFigures:
     batching: Row | None = None
     prefix_cache: Row | None = None
     routing: tuple[Row, ...] = ()
-    requests: tuple[Request, ...] = ()
+    workload: Row | None = None
+    gpu_state: tuple[Row, ...] = ()
+    requests: Requests = field(default_factory=none)
     series: Mapping[str, Series] = field(default_factory=dict)
     asked_rate_rps: float | None = None
     asked_concurrency: int | None = None
+    asked_burstiness: float | None = None
     planned_fixed: bool | None = None
     engine: str | None = None
     engine_version: str | None = None
@@ -128,6 +58,7 @@ class RunFigures:
     hardware: str | None = None
     devices: int | None = None
     config: Mapping[str, object] = field(default_factory=dict)
+    asked: Mapping[str, object] = field(default_factory=dict)
     client: str | None = None
     vantage: str | None = None
     profiled: bool | None = None
@@ -142,16 +73,19 @@ class RunFigures:
         cls,
         rows: Mapping[str, Sequence[Row]],
         *,
+        requests: Requests | None = None,
         content_hash: str | None = None,
         unusable: str | None = None,
     ) -> RunFigures:
         """Build one run from rows keyed by view name; absent views and columns become ``None``.
 
-        Read beyond the public views, where given: ``activity_series`` with rows of
-        ``metric, offset_ns, value``, used for the variation inside a single run.
+        ``requests`` are its planned requests as columns; without them they are taken from the rows
+        of ``request_outcomes``. Read beyond the public views, where given: ``activity_series`` with
+        rows of ``metric, offset_ns, value``, used for the variation inside a single run.
         """
         run = _only(rows.get("runs"))
-        loads = (_only(rows.get("load_sessions")), _only(rows.get("workload")))
+        workload = _only(rows.get("workload"))
+        loads = (_only(rows.get("load_sessions")), workload)
         load = {
             key: value for row in loads if row for key, value in row.items() if value is not None
         }
@@ -170,12 +104,17 @@ class RunFigures:
             batching=_only(rows.get("batching")),
             prefix_cache=_only(rows.get("prefix_cache")),
             routing=tuple(rows.get("routing") or ()),
+            workload=workload,
+            gpu_state=tuple(rows.get("gpu_state") or ()),
             requests=_requests(
                 rows.get("request_outcomes") or (), whole(load, "asked_output_tokens")
-            ),
+            )
+            if requests is None
+            else requests,
             series=_series(rows.get("activity_series") or ()),
             asked_rate_rps=_first(load, run, read=_rate),
             asked_concurrency=_first(load, run, read=_concurrency),
+            asked_burstiness=_first(load, read=lambda row: number(row, "burstiness")),
             planned_fixed=_first(load, run, read=_fixed),
             engine=text(run, "engine", "engine_name"),
             engine_version=text(run, "engine_version", "version"),
@@ -184,11 +123,13 @@ class RunFigures:
             hardware=text(run, "hardware", "gpu_name"),
             devices=whole(run if run and "gpu_count" in run else goodput, "gpu_count", "devices"),
             config=mapping(run, "config_json") or mapping(run, "config"),
+            asked=mapping(run, "client_json"),
             client=_first(load, run, read=lambda row: text(row, "client", "writer")),
             vantage=_first(load, run, goodput, read=lambda row: text(row, "vantage")),
             profiled=flag(run, "profiled", "was_profiled"),
-            cache_state=_first(load, run, read=lambda row: text(row, "cache_state")),
-            throttled=flag(run, "throttled", "was_throttled"),
+            cache_state=_first(load, run, read=lambda row: text(row, "cache_state"))
+            or text(mapping(run, "labels_json"), "cache_state"),
+            throttled=_throttled(run, rows.get("gpu_state") or ()),
             quality={
                 name: float(score)
                 for name, score in (mapping(run, "quality_json") or mapping(run, "quality")).items()
@@ -211,9 +152,12 @@ class RunFigures:
         """Say why nothing can be judged from this run; ``None`` when something can."""
         if self.unusable is not None:
             return self.unusable
-        counts = [self.count("planned"), self.count("sent")]
+        planned = self.count("planned")
+        if planned and self.count("unknown") == planned:
+            return f"tells of none of its {planned} requests how it ended or how long it took"
+        counts = [planned, self.count("sent")]
         known = [count for count in counts if count is not None]
-        if any(known) or (not known and self.requests):
+        if any(known) or (not known and len(self.requests)):
             return None
         return "holds no request" if known else "no request was observed"
 
@@ -235,6 +179,17 @@ def _concurrency(row: Row) -> int | None:
     return whole(row, "max_concurrency")
 
 
+#: Share of a device's samples in which it was slowed down, from which a run counts as throttled.
+_THROTTLED_RATIO = 0.01
+
+
+def _throttled(run: Row | None, states: Sequence[Row]) -> bool | None:
+    """Return whether a device was slowed down: as stated, else as its telemetry shows."""
+    stated = flag(run, "throttled", "was_throttled")
+    shares = [v for row in states if (v := number(row, "throttled_ratio")) is not None]
+    return stated if stated is not None or not shares else max(shares) > _THROTTLED_RATIO
+
+
 def _only(rows: Sequence[Row] | None) -> Row | None:
     return rows[0] if rows and len(rows) == 1 else None
 
@@ -247,8 +202,8 @@ def _first(*rows: Row | None, read: Callable[[Row], T | None]) -> T | None:
     return None
 
 
-def _requests(rows: Iterable[Row], asked_of_all: int | None) -> tuple[Request, ...]:
-    """Turn planned requests into offsets; traffic that no client file planned is left out."""
+def _requests(rows: Iterable[Row], asked_of_all: int | None) -> Requests:
+    """Turn planned requests into columns; traffic that no client file planned is left out."""
     kept = [row for row in rows if text(row, "outcome") != "other_traffic"]
     offsets = any("sent_offset_ns" in row for row in kept)
     sends = [whole(row, "sent_offset_ns" if offsets else "sent_at_ns") for row in kept]
@@ -272,9 +227,12 @@ def _requests(rows: Iterable[Row], asked_of_all: int | None) -> tuple[Request, .
                 prompt_tokens=whole(row, "prompt_tokens"),
                 asked_output_tokens=asked_of_all if asked is None else asked,
                 output_tokens=whole(row, "output_tokens"),
+                cached_prompt_tokens=whole(row, "cached_prompt_tokens"),
+                client_delay_ns=whole(row, "client_delay_ns"),
+                client_queue_ns=whole(row, "client_queue_ns"),
             )
         )
-    return tuple(found)
+    return Requests.of(found)
 
 
 def _series(rows: Iterable[Row]) -> dict[str, Series]:

@@ -1,15 +1,18 @@
-"""How two runs differ in the load that was asked for: lengths, rate, gaps between sends."""
+"""How two runs differ in the load that was asked for: lengths, their order, rate, gaps, reuse."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from statistics import median
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from trueput.gate.figures import RunFigures
+from trueput.gate.figures import RunFigures, number, text, whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from trueput.gate.requests import Numbers
 
 #: Largest relative difference of an arrival rate that still counts as the same load.
 RATE_LIMIT = 0.02
@@ -19,6 +22,12 @@ DISTANCE_LIMIT = 0.12
 LENGTH_DRIFT = 0.02
 #: Largest relative difference of the mean length that still counts as the same load.
 MEAN_LENGTH_LIMIT = 0.05
+#: Gaps may jitter by half a mean gap, and by this much, before their place counts as another.
+_GAP_JITTER_NS = 10_000_000
+#: Share of the places from which on an order counts as another one.
+_OTHER_PLACES = 0.1
+#: Points by which prefix reuse must differ to be listed.
+_REUSE_POINTS = 0.05
 
 
 @dataclass(frozen=True)
@@ -32,62 +41,134 @@ class Difference:
     blocks: bool
 
 
-#: Aspects that are lengths of every planned request: how to read them.
-LENGTHS: dict[str, Callable[[RunFigures], list[float] | None]] = {
-    "prompt_lengths": lambda run: _lengths(run, "prompt_tokens"),
-    "asked_output_lengths": lambda run: _lengths(run, "asked_output_tokens"),
-}
+#: Aspects that are lengths of every planned request, and the columns that hold them.
+LENGTHS = {"prompt_lengths": "prompt_tokens", "asked_output_lengths": "asked_output_tokens"}
 Gap: TypeAlias = tuple[float, Difference]
 
 
-def _lengths(run: RunFigures, column: str) -> list[float] | None:
-    """Return the sorted known lengths of planned requests; ``None`` when none is known."""
-    values = [getattr(request, column) for request in run.requests]
-    return sorted(float(value) for value in values if value is not None) or None
+def lengths(run: RunFigures, aspect: str) -> Numbers:
+    """Return the known lengths of planned requests, in their order.
+
+    A limit that the engine set itself (prompt and limit fill its context) was not asked for.
+    """
+    import numpy as np
+
+    column = run.requests.column(LENGTHS[aspect])
+    context = whole(run.config, "max_model_len")
+    if aspect == "asked_output_lengths" and context is not None:
+        full = column + run.requests.column("prompt_tokens") >= context
+        column = np.where(full, math.nan, column)
+    known: Numbers = column[~np.isnan(column)]
+    return known
 
 
-def _whole(run: RunFigures, known: int) -> bool:
+def of_all(run: RunFigures, known: int) -> bool:
     """Tell whether something is known of every planned request, lost ones included."""
     return known >= max(len(run.requests), run.count("planned") or 0)
 
 
 def length_gap(aspect: str, b: RunFigures, c: RunFigures, strict: bool) -> Gap | None:
     """Compare lengths regardless of order; ``strict`` allows no drift of the tokeniser's count."""
-    lengths_b, lengths_c = LENGTHS[aspect](b), LENGTHS[aspect](c)
-    if lengths_b is None and lengths_c is None:
+    import numpy as np
+
+    lengths_b, lengths_c = np.sort(lengths(b, aspect)), np.sort(lengths(c, aspect))
+    if not len(lengths_b) and not len(lengths_c):
         return None
-    if lengths_b is None or lengths_c is None:
-        shown = "unknown" if lengths_b is None else _mean_text(lengths_b)
-        other = "unknown" if lengths_c is None else _mean_text(lengths_c)
+    if not len(lengths_b) or not len(lengths_c):
+        shown, other = (_mean_text(side) if len(side) else "unknown" for side in (
+            lengths_b, lengths_c))  # fmt: skip
         return 0.0, Difference(aspect, shown, other, "known on one side only", False)
-    if lengths_b == lengths_c:
+    if np.array_equal(lengths_b, lengths_c):
         return None
     distance = kolmogorov(lengths_b, lengths_c, 0.0 if strict else LENGTH_DRIFT)
-    mean_b, mean_c = _mean(lengths_b), _mean(lengths_c)
+    mean_b, mean_c = float(lengths_b.mean()), float(lengths_c.mean())
     change = mean_c / mean_b - 1 if mean_b else math.inf
     size = f"mean {change:+.1%}, Kolmogorov distance {distance:.3f}"
     blocks = distance > DISTANCE_LIMIT or abs(change) > MEAN_LENGTH_LIMIT
-    if not (_whole(b, len(lengths_b)) and _whole(c, len(lengths_c))):
+    if not (of_all(b, len(lengths_b)) and of_all(c, len(lengths_c))):
         # Lost requests without a length would pass for a lighter load: a finding, not this.
-        size, blocks = f"{size}; not known for every planned request", False
+        size = f"{size}; not known for every planned request"
+        blocks = _surely((b, lengths_b), (c, lengths_c), distance)
     return max(distance, abs(change)), Difference(
         aspect, _mean_text(lengths_b), _mean_text(lengths_c), size, blocks
     )
 
 
-def kolmogorov(one: Sequence[float], other: Sequence[float], drift: float = 0.0) -> float:
+def _surely(
+    base: tuple[RunFigures, Numbers], cand: tuple[RunFigures, Numbers], distance: float
+) -> bool:
+    """Tell whether the loads differ whatever the unknown lengths are, within those that are known.
+
+    With a share s of the lengths known the distance is at least distance x s - (1 - s).
+    """
+    low = min(float(known[0]) for _, known in (base, cand))
+    high = max(float(known[-1]) for _, known in (base, cand))
+    share, means = 1.0, []
+    for run, known in (base, cand):
+        planned = max(len(run.requests), run.count("planned") or 0, len(known))
+        missing = planned - len(known)
+        share *= len(known) / planned
+        total = float(known.sum())
+        means.append(((total + missing * low) / planned, (total + missing * high) / planned))
+    if distance * share - (1 - share) > DISTANCE_LIMIT:
+        return True
+    (low_b, high_b), (low_c, high_c) = means
+    return low_c > high_b * (1 + MEAN_LENGTH_LIMIT) or high_c < low_b * (1 - MEAN_LENGTH_LIMIT)
+
+
+def kolmogorov(
+    one: NDArray[np.float64] | list[float], other: NDArray[np.float64] | list[float],
+    drift: float = 0.0,
+) -> float:  # fmt: skip
     """Return the Kolmogorov distance of two samples that may differ by a relative ``drift``."""
     import numpy as np
 
     a, b = np.sort(np.asarray(one, dtype=float)), np.sort(np.asarray(other, dtype=float))
-    points = np.unique(np.concatenate([a, b]))
+    points = np.concatenate([a, b])
 
-    def above(below: np.ndarray, within: np.ndarray) -> float:
-        share = np.searchsorted(below, points, side="right") / len(below)
-        reached = np.searchsorted(within, points * (1 + drift), side="right") / len(within)
-        return float((share - reached).max())
+    def below(values: Numbers, at: Numbers) -> Numbers:
+        found: Numbers = np.searchsorted(values, at, side="right") / len(values)
+        return found
 
-    return max(0.0, above(a, b), above(b, a))
+    share_a, share_b = below(a, points), below(b, points)
+    if not drift:
+        return float(np.abs(share_a - share_b).max())
+    drifted = points * (1 + drift)
+    above = (share_a - below(b, drifted)).max(), (share_b - below(a, drifted)).max()
+    return max(0.0, float(max(above)))
+
+
+def fingerprint_gap(b: RunFigures, c: RunFigures) -> Gap | None:
+    """Compare the pairs of prompt and asked length; equal fingerprints prove the same lengths."""
+    import numpy as np
+
+    if _same(b, c, "fingerprint"):
+        return None
+    one, other = (_pairs_as_sent(run) for run in (b, c))
+    if not one.size or not other.size or np.isnan(one).any() or np.isnan(other).any():
+        return None
+    if not np.array_equal(one[:, np.lexsort(one)], other[:, np.lexsort(other)]):
+        return None  # the lengths themselves differ, and their own aspects say by how much
+    moved = float((one != other).any(axis=0).mean())
+    if moved <= _OTHER_PLACES:
+        return None
+    before, after = ((text(run.workload, "fingerprint") or "in order")[:12] for run in (b, c))
+    size = f"the same lengths in another order, {moved:.0%} of the places"
+    return moved, Difference("fingerprint", before, after, size, False)
+
+
+def _pairs_as_sent(run: RunFigures) -> Numbers:
+    """Return prompt and asked lengths, a column each request, in order of sending."""
+    import numpy as np
+
+    pairs = np.stack([run.requests.column(name) for name in LENGTHS.values()])
+    found: Numbers = pairs[:, np.argsort(run.requests.column("sent_ns"), kind="stable")]
+    return found
+
+
+def _same(b: RunFigures, c: RunFigures, column: str) -> bool:
+    found = text(b.workload, column)
+    return found is not None and found == text(c.workload, column)
 
 
 def rate_gap(b: RunFigures, c: RunFigures) -> Gap | None:
@@ -97,7 +178,7 @@ def rate_gap(b: RunFigures, c: RunFigures) -> Gap | None:
     if rate_b is None and rate_c is None:
         if b.asked_concurrency is not None or c.asked_concurrency is not None:
             return None  # a closed loop: how fast it sent is what came back, not what was asked
-        rate_b, rate_c, kind = _sent_rate(b), _sent_rate(c), "sent"
+        rate_b, rate_c, kind = sent_rate(b), sent_rate(c), "sent"
     if rate_b == rate_c:
         return None
     if rate_b is None or rate_c is None:
@@ -117,46 +198,83 @@ def rate_gap(b: RunFigures, c: RunFigures) -> Gap | None:
 
 def gaps_gap(b: RunFigures, c: RunFigures) -> Gap | None:
     """Compare the gaps between sends, where the client did not wait for answers to send."""
-    if any(_closed_loop(run) for run in (b, c)):
+    import numpy as np
+
+    if any(closed_loop(run) for run in (b, c)):
         return None
     gaps_b, gaps_c = _gaps(b), _gaps(c)
-    if gaps_b is None or gaps_c is None:
+    if not len(gaps_b) or not len(gaps_c):
         return None
     distance = kolmogorov(gaps_b, gaps_c)
-    if distance <= DISTANCE_LIMIT:
+    before, after = (
+        f"median gap {np.median(gaps) / 1e6:.1f} ms, variation {_variation(gaps):.2f}"
+        for gaps in (gaps_b, gaps_c)
+    )
+    if distance > DISTANCE_LIMIT:
+        size = f"Kolmogorov distance {distance:.3f}"
+        blocks = _all_sent(b) and _all_sent(c)
+        return distance, Difference("arrival_gaps", before, after, size, blocks)
+    if len(gaps_b) != len(gaps_c):
         return None
-    before, after = (f"median gap {median(gaps) / 1e6:.1f} ms" for gaps in (gaps_b, gaps_c))
-    size = f"Kolmogorov distance {distance:.3f}"
-    return distance, Difference("arrival_gaps", before, after, size, _all_sent(b) and _all_sent(c))
+    jitter = max(float(gaps_b.mean()) / 2, _GAP_JITTER_NS)
+    moved = float((np.abs(gaps_b - gaps_c) > jitter).mean())
+    if moved <= _OTHER_PLACES:
+        return None
+    size = f"like gaps in another order, {moved:.0%} of the places"
+    return moved / 1e6, Difference("arrival_gaps", before, after, size, False)
 
 
-def _closed_loop(run: RunFigures) -> bool:
+def reuse_gap(b: RunFigures, c: RunFigures) -> Gap | None:
+    """Compare the share of prompt tokens that came from the prefix cache: what came back."""
+    shares = [number(run.workload, "reuse_ratio") for run in (b, c)]
+    if None in shares:
+        return None
+    reuse_b, reuse_c = (share or 0.0 for share in shares)
+    moved = reuse_c - reuse_b
+    if abs(moved) <= _REUSE_POINTS:
+        return None
+    return abs(moved), Difference(
+        "prefix_reuse", f"{reuse_b:.1%}", f"{reuse_c:.1%}", f"{100 * moved:+.1f} points", False
+    )
+
+
+def closed_loop(run: RunFigures) -> bool:
+    """Tell whether the client waited for answers before it sent more."""
     return run.asked_concurrency is not None or run.asked_rate_rps == math.inf
 
 
-def _all_sent(run: RunFigures) -> bool:
-    return _whole(run, len(_sends(run)))
-
-
-def _sends(run: RunFigures) -> list[int]:
-    return sorted(request.sent_ns for request in run.requests if request.sent_ns is not None)
-
-
-def _gaps(run: RunFigures) -> list[float] | None:
-    gaps = [float(after - before) for before, after in pairwise(_sends(run))]
-    return gaps or None
-
-
-def _sent_rate(run: RunFigures) -> float | None:
-    sends = _sends(run)
+def sent_rate(run: RunFigures) -> float | None:
+    """Return the rate at which requests were sent; ``None`` below two sends."""
+    sends = sends_of(run)
     if len(sends) < 2 or sends[-1] == sends[0]:
         return None
-    return (len(sends) - 1) * 1e9 / (sends[-1] - sends[0])
+    return float((len(sends) - 1) * 1e9 / (sends[-1] - sends[0]))
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+def sends_of(run: RunFigures) -> Numbers:
+    """Return the known sends, in order of time."""
+    import numpy as np
+
+    found: Numbers = np.sort(run.requests.known("sent_ns"))
+    return found
 
 
-def _mean_text(values: Sequence[float]) -> str:
-    return f"{len(values)} requests, mean {_mean(values):.1f} tokens"
+def _all_sent(run: RunFigures) -> bool:
+    return of_all(run, len(run.requests.known("sent_ns")))
+
+
+def _gaps(run: RunFigures) -> Numbers:
+    import numpy as np
+
+    found: Numbers = np.diff(sends_of(run))
+    return found
+
+
+def _variation(gaps: Numbers) -> float:
+    """Return sd / mean of the gaps: 1 for Poisson arrivals, 0 for even ones."""
+    mean = float(gaps.mean())
+    return float(gaps.std()) / mean if mean else 0.0
+
+
+def _mean_text(values: Numbers) -> str:
+    return f"{len(values)} requests, mean {float(values.mean()):.1f} tokens"

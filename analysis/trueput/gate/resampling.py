@@ -7,11 +7,13 @@ This says how much one run wobbled, not how much the next run would differ.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    Values: TypeAlias = Sequence[int] | Sequence[float] | NDArray[np.float64]
 
 BLOCKS = 10
 RESAMPLES = 2000
@@ -24,10 +26,10 @@ _SHUFFLES = 9999
 
 
 def sum_log_sd(
-    offsets_ns: Sequence[int],
-    amounts: Sequence[float],
+    offsets_ns: Values,
+    amounts: Values,
     window_ns: int,
-    totals: Sequence[float] | None = None,
+    totals: Values | None = None,
 ) -> float | None:
     """Return the sd of the log of a resampled sum (over ``totals``: of a resampled share).
 
@@ -53,9 +55,7 @@ def sum_log_sd(
     return float(np.log(drawn).std(ddof=1))
 
 
-def median_log_sd(
-    offsets_ns: Sequence[int], values: Sequence[float], window_ns: int
-) -> float | None:
+def median_log_sd(offsets_ns: Values, values: Values, window_ns: int) -> float | None:
     """Return the sd of the log of a resampled median; ``None`` below two positive values."""
     import numpy as np
 
@@ -129,9 +129,7 @@ def between_runs(
     return f"{found}; bootstrap {shown(float(low)):.3f} to {shown(float(high)):.3f}"
 
 
-def _inside(
-    offsets_ns: Sequence[int], window_ns: int
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def _inside(offsets_ns: Values, window_ns: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Return which offsets lie in the window, and their place in it as a share of it."""
     import numpy as np
 
@@ -144,7 +142,7 @@ def _inside(
 def _tie_break(
     position: NDArray[np.float64],
     amount: NDArray[np.float64],
-    totals: Sequence[float] | None,
+    totals: Values | None,
     order: NDArray[np.intp],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]:
     """Sort by place, then by amount, so that the order of rows cannot change a digit."""

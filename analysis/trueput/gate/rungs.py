@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from trueput.gate.figures import Row, RunFigures, number, text, whole
 from trueput.gate.resampling import sum_log_sd
+from trueput.gate.samples import basis_of, span_ns
 from trueput.gate.statistics import ALPHA, Effect, Noise, Sample, ratio_effect
 
 #: Rungs that hold time of the GPU itself, and how to say them.
@@ -116,16 +117,3 @@ def _rate(row: Row, run: RunFigures) -> float | None:
     if rate is not None or value is None or not window:
         return rate
     return value / window if unit == "ns" else value * 1e9 / window
-
-
-def basis_of(rows: Sequence[Row | None]) -> str:
-    """Return the bases that rows state, each once; ``unknown`` when none states one."""
-    return ", ".join(sorted({basis for row in rows if (basis := text(row, "basis"))})) or "unknown"
-
-
-def span_ns(run: RunFigures) -> int | None:
-    """Return the length over which the run's own variation is looked at: its window, from 0."""
-    if text(run.goodput, "window_rule") in (None, "all") and run.window_ns:
-        return run.window_ns
-    ends = [request.end_ns for request in run.requests if request.end_ns is not None]
-    return max(ends, default=0) or None

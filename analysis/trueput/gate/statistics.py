@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 
 from trueput.gate.resampling import between_runs
 
@@ -149,7 +150,9 @@ class Effect:
         return math.exp(number) if number < 700 else math.inf
 
     def _arithmetic(self, shown: float) -> float:
-        return shown if self.scale is Scale.POINTS else math.log(shown)
+        if self.scale is Scale.POINTS:
+            return shown
+        return math.log(shown) if shown > 0 else -math.inf
 
 
 def ratio_effect(
@@ -237,6 +240,7 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in stats.false_discovery_control(list(p_values), method="bh")]
 
 
+@cache
 def _quantile(degrees: int | None) -> float:
     from scipy import stats
 

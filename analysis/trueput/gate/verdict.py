@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from enum import StrEnum
 
 from trueput.errors import ExitCode, UsageError
@@ -11,7 +12,7 @@ from trueput.gate.comparability import compare_sides
 from trueput.gate.evidence import Evidence
 from trueput.gate.figures import RunFigures, text
 from trueput.gate.loads import Difference
-from trueput.gate.policy import BLOCKING, Policy
+from trueput.gate.policy import BLOCKING, Note, Policy
 from trueput.gate.rule_api import Finding, Outcome, Rule
 from trueput.gate.rules import discover
 from trueput.gate.rungs import Rung, rungs
@@ -29,12 +30,10 @@ class Verdict(StrEnum):
     PASS = "pass"
 
 
-EXIT_CODES = {
+_FIXED_EXITS = {
     Verdict.PASS: ExitCode.PASS,
     Verdict.FLAGGED: ExitCode.FLAGGED,
     Verdict.UNUSABLE: ExitCode.UNUSABLE,
-    Verdict.NOT_COMPARABLE: ExitCode.INCONCLUSIVE,
-    Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
 }
 
 
@@ -56,7 +55,10 @@ class CandidateResult:
 
 @dataclass(frozen=True)
 class GateResult:
-    """The verdict over all candidates; ``exit_code`` is the process's."""
+    """The verdict over all candidates; ``exit_code`` is the process's.
+
+    ``notes`` say which exceptions of the policy were applied, and which have expired.
+    """
 
     verdict: Verdict
     exit_code: int
@@ -65,6 +67,7 @@ class GateResult:
     baseline_config: str
     baseline_runs: tuple[str, ...]
     candidates: tuple[CandidateResult, ...]
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,15 +94,20 @@ def gate(
     baseline_config: str = "baseline",
     window_rule: str | None = None,
     rules: Sequence[Rule] | None = None,
+    today: date | None = None,
 ) -> GateResult:
     """Judge every candidate against the baseline.
 
     The rows are taken as computed under ``slo_text``, which is only reported here (default: what
-    the rows say). Runs of equal content on one side count once.
+    the rows say). Runs of equal content on one side count once. ``today`` decides which overrides
+    of the policy are in force (default: the day in UTC).
     """
     if not candidates:
         raise UsageError("no candidate to judge", hint="`trueput gate BASE CANDIDATE`")
     held = policy or Policy()
+    notes: tuple[Note, ...] = ()
+    if held.overrides:
+        held, notes = held.on(today or datetime.now(UTC).date())
     base = _distinct(baseline)
     cases = [_case(base, config, _distinct(runs), held) for config, runs in candidates]
     judged = [
@@ -109,13 +117,24 @@ def gate(
     verdict = min((result.verdict for result in judged), key=list(Verdict).index)
     return GateResult(
         verdict=verdict,
-        exit_code=int(EXIT_CODES[verdict]),
+        exit_code=_exit_code([result.verdict for result in judged], held),
         slo=slo_text or held.slo_text or _agreed(base, cases, "slo"),
         window_rule=window_rule or _agreed(base, cases, "window_rule"),
         baseline_config=baseline_config,
         baseline_runs=tuple(run.run_id for run in base),
         candidates=tuple(judged),
+        notes=notes,
     )
+
+
+def _exit_code(verdicts: Sequence[Verdict], policy: Policy) -> int:
+    """Return the first code that is not 0, in the order of the verdicts."""
+    for verdict in sorted(set(verdicts), key=list(Verdict).index):
+        fixed = _FIXED_EXITS.get(verdict)
+        code = policy.exit_code(verdict.value) if fixed is None else int(fixed)
+        if code:
+            return code
+    return 0
 
 
 def _distinct(runs: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
@@ -152,7 +171,7 @@ def _unusable(side: str, runs: Sequence[RunFigures]) -> str | None:
 def _adjusted(cases: Sequence[_Case], policy: Policy) -> list[_Case]:
     """Adjust the `rose` tests of all rungs of all comparable candidates together."""
     tests = [
-        (index, place, rung.effect.p_rose(policy.min_effect))
+        (index, place, rung.effect.p_rose(policy.least(rung.metric, rung.effect)))
         for index, case in enumerate(cases)
         if case.comparable
         for place, rung in enumerate(case.rungs)
@@ -186,7 +205,7 @@ def _judge(
             own.check(own, evidence), key=lambda item: list(Outcome).index(item.outcome)
         )
         findings.extend(worst_first)
-    verdict, reason = _verdict(case, findings)
+    verdict, reason = _verdict(case, findings, _too_few(base, case, policy))
     waiting = [item.settle_runs for item in _blocking(findings, Outcome.INCONCLUSIVE)]
     settle = most(waiting) if verdict is Verdict.INCONCLUSIVE else None
     return CandidateResult(
@@ -198,10 +217,21 @@ def _blocking(findings: Sequence[Finding], outcome: Outcome) -> list[Finding]:
     return [f for f in findings if f.severity == BLOCKING and f.outcome is outcome]
 
 
-def _verdict(case: _Case, findings: Sequence[Finding]) -> tuple[Verdict, str]:
+def _too_few(base: Sequence[RunFigures], case: _Case, policy: Policy) -> str | None:
+    """Say which side has fewer runs than the policy asks for; ``None`` where none has."""
+    counts = {"baseline": len(base), "candidate": len(case.runs)}
+    short = [f"the {side} has {count}" for side, count in counts.items() if count < policy.repeats]
+    if not short:
+        return None
+    return f"the policy asks for {policy.repeats} runs on each side, {' and '.join(short)}"
+
+
+def _verdict(case: _Case, findings: Sequence[Finding], too_few: str | None) -> tuple[Verdict, str]:
     if not case.comparable:
         aspects = [item.aspect for item in case.differences if item.blocks]
         return Verdict.NOT_COMPARABLE, f"the sides differ in {', '.join(aspects)}"
+    if too_few is not None:
+        return Verdict.INCONCLUSIVE, too_few
     for outcome, verdict in (
         (Outcome.FLAGGED, Verdict.FLAGGED),
         (Outcome.INCONCLUSIVE, Verdict.INCONCLUSIVE),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ FORMAT_SUFFIXES = (
     ".gz", ".zst", ".zip", ".json", ".jsonl", ".log", ".txt", ".prom", ".csv", ".out", ".sqlite",
     ".db", ".parquet",
 )  # fmt: skip
+SWEPT = re.compile(r"run=([0-9]{1,6})\.json(\.gz|\.zst)?")
+"""Repeats of one combination of `vllm bench sweep`: each is a run of its own."""
 AMBIGUOUS_WITHIN = 0.1
 MIN_SCORE = 0.2
 
@@ -129,7 +132,41 @@ def _walk(root: Path) -> tuple[Path, ...]:
     return tuple(sorted(p for p in found if p.is_file()))
 
 
+def _listed(folder: Path) -> list[Path]:
+    """Return what lies in a folder; nothing where it cannot be listed."""
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def swept(folder: Path) -> list[RunFolder]:
+    """Return the repeats in a folder of one swept combination, in the order of their numbers.
+
+    `vllm bench sweep` writes `run=0.json`, `run=1.json`, ... for each combination of settings; what
+    else lies there (a summary, warm-ups, failures) repeats them or is no measurement. A run.toml
+    beside them, or one in the folder above for the whole sweep, holds for each of them.
+    """
+    found = []
+    for path in _listed(folder):
+        match = SWEPT.fullmatch(path.name)
+        if match is not None and path.is_file():
+            found.append((int(match[1]), path))
+    beside = (folder / RUN_TOML, folder.parent / RUN_TOML)
+    described = next((path for path in beside if path.is_file()), None)
+    made = []
+    for number, path in sorted(found):
+        files = {as_text(path.name): path}
+        if described is not None:
+            files[RUN_TOML] = described
+        name = as_text(f"{folder.resolve().name}/run={number}")
+        made.append(RunFolder(name, path, dict(sorted(files.items()))))
+    return made
+
+
 def _is_run(folder: Path) -> bool:
+    if any(swept(p) for p in folder.iterdir() if p.is_dir()):
+        return False  # a sweep's own folder, whatever describes it
     names = sorted(p for p in folder.iterdir() if p.is_file() and not ignored(p.name))
     if any(p.name == RUN_TOML for p in names):
         return True
@@ -144,9 +181,15 @@ def find_runs(path: Path) -> list[RunFolder]:
     if not path.exists():
         raise InputError(f"`{path}`: no such file or folder")
     if path.is_file():
+        for repeat in swept(path.parent) if SWEPT.fullmatch(path.name) else ():
+            if repeat.root.name == path.name:
+                return [repeat]
         return [RunFolder(default_run_id(path), path, {as_text(path.name): path})]
     if not path.is_dir():
         raise InputError(f"`{path}`: neither a file nor a folder")
+    repeats = swept(path)
+    if repeats:
+        return repeats
     if _is_run(path):
         return [_folder(path)]
     found: list[RunFolder] = []
@@ -161,6 +204,9 @@ def find_runs(path: Path) -> list[RunFolder]:
 
 
 def _find_below(folder: Path) -> list[RunFolder]:
+    repeats = swept(folder)
+    if repeats:
+        return repeats
     if _is_run(folder):
         return [_folder(folder)]
     found = []

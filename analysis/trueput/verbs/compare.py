@@ -10,18 +10,24 @@ from trueput.errors import UsageError
 from trueput.gate.comparability import compare_sides
 from trueput.gate.figures import RunFigures, number
 from trueput.gate.loads import Difference
+from trueput.gate.percentiles import percentile, too_few
 from trueput.gate.statistics import Noise, Sample, ratio_effect
+from trueput.verbs.base_side import base_side
 from trueput.verbs.figures import figures
 from trueput.verbs.opening import Configuration, Reading, configuration
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One line of a comparison: its name, unit, and how to read it from a run."""
+    """One line of a comparison: its name, unit, how to read it, and whether it has bounds.
+
+    A percentile of too few requests is shown without bounds.
+    """
 
     name: str
     unit: str
     read: Callable[[RunFigures], float | None]
+    judged: Callable[[Sequence[RunFigures]], bool] = lambda _: True
 
 
 @dataclass(frozen=True)
@@ -51,24 +57,17 @@ class Comparison:
     method: str
 
 
-def percentile(run: RunFigures, name: str, share: float, with_failures: bool) -> float | None:
-    """Return a nearest-rank latency percentile in ns, failures left out or counted as +inf."""
-    known = [getattr(r, name) for r in run.requests if r.survived]
-    values = sorted(float(v) for v in known if v is not None)
-    if with_failures:
-        lost = sum(not r.survived and r.outcome not in {None, "not_sent"} for r in run.requests)
-        values += [math.inf] * lost
-    if not values:
-        return None
-    return values[max(0, math.ceil(share * len(values)) - 1)]
-
-
 def _goodput(column: str) -> Callable[[RunFigures], float | None]:
     return lambda run: number(run.goodput, column)
 
 
-def _latency(name: str, share: float, with_failures: bool) -> Callable[[RunFigures], float | None]:
-    return lambda run: percentile(run, name, share, with_failures)
+def _latency(metric: str, name: str, share: float, *, with_failures: bool = False) -> Metric:
+    return Metric(
+        metric,
+        "ns",
+        lambda run: percentile(run, name, share, with_failures),
+        lambda runs: not too_few(runs, name, share, with_failures),
+    )
 
 
 def _activity(metric: str) -> Callable[[RunFigures], float | None]:
@@ -88,14 +87,14 @@ METRICS = (
     Metric("request_throughput_rps", "1/s", _goodput("request_throughput_rps")),
     Metric("output_tokens_per_s", "1/s", _goodput("output_tokens_per_s")),
     Metric("good_output_tokens_per_s", "1/s", _goodput("good_output_tokens_per_s")),
-    Metric("ttft_p50", "ns", _latency("ttft_ns", 0.5, False)),
-    Metric("ttft_p99", "ns", _latency("ttft_ns", 0.99, False)),
-    Metric("ttft_p99_failures_inf", "ns", _latency("ttft_ns", 0.99, True)),
-    Metric("tpot_p50", "ns", _latency("tpot_ns", 0.5, False)),
-    Metric("tpot_p99", "ns", _latency("tpot_ns", 0.99, False)),
-    Metric("e2e_p50", "ns", _latency("e2e_ns", 0.5, False)),
-    Metric("e2e_p99", "ns", _latency("e2e_ns", 0.99, False)),
-    Metric("e2e_p99_failures_inf", "ns", _latency("e2e_ns", 0.99, True)),
+    _latency("ttft_p50", "ttft_ns", 0.5),
+    _latency("ttft_p99", "ttft_ns", 0.99),
+    _latency("ttft_p99_failures_inf", "ttft_ns", 0.99, with_failures=True),
+    _latency("tpot_p50", "tpot_ns", 0.5),
+    _latency("tpot_p99", "tpot_ns", 0.99),
+    _latency("e2e_p50", "e2e_ns", 0.5),
+    _latency("e2e_p99", "e2e_ns", 0.99),
+    _latency("e2e_p99_failures_inf", "e2e_ns", 0.99, with_failures=True),
     Metric("engine_step", "per window", _activity("engine_step")),
     Metric("scheduled_tokens", "1/s", _activity("scheduled_tokens")),
     Metric("preemptions", "count", lambda run: number(run.recompute, "preemptions")),
@@ -117,7 +116,8 @@ def _middle(values: Sequence[float]) -> float:
     return float(f"{math.exp(_mean([math.log(v) for v in values])):.10g}")
 
 
-def _line(metric: Metric, base: Sequence[RunFigures], cand: Sequence[RunFigures]) -> Line:
+def line_of(metric: Metric, base: Sequence[RunFigures], cand: Sequence[RunFigures]) -> Line:
+    """Return one metric of two sides; bounds where its figures are positive and it is judged."""
     sides = [[metric.read(run) for run in side] for side in (base, cand)]
     means = [
         _mean([v for v in side if v is not None]) if None not in side and side else None
@@ -136,6 +136,8 @@ def _line(metric: Metric, base: Sequence[RunFigures], cand: Sequence[RunFigures]
             ratio, low, high = effect.estimate, effect.low, effect.high
         elif base_mean > 0 and math.isfinite(base_mean):
             ratio = cand_mean / base_mean
+        if not metric.judged((*base, *cand)):
+            low = high = None
     return Line(metric.name, metric.unit, means[0], means[1], ratio, low, high)
 
 
@@ -150,7 +152,8 @@ def compare(
     if not candidates:
         raise UsageError("no candidate given", "`trueput compare BASE CANDIDATE...`")
     how = reading or Reading()
-    sides = [configuration(a, how) for a in (base, *candidates)]
+    judged = [configuration(a, how) for a in candidates]
+    sides = [base_side(base, judged, how), *judged]
     known = figures([r for side in sides for r in side.runs], how)
     baseline = [known[r] for r in sides[0].runs]
     found = []
@@ -161,7 +164,7 @@ def compare(
             Comparison(
                 baseline=sides[0],
                 candidate=side,
-                lines=tuple(_line(m, baseline, runs) for m in METRICS),
+                lines=tuple(line_of(m, baseline, runs) for m in METRICS),
                 differences=tuple(compare_sides(baseline, runs)),
                 method="one run on a side: run-to-run variation of 10 % is assumed, not measured"
                 if single

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from trueput.gate.figures import RunFigures
+from trueput.gate.requests import NUMBERS, OUTCOMES, Requests
 from trueput.verbs.opening import Reading, open_runs
+from trueput.warehouse.connect import literals
+from trueput.warehouse.session import Warehouse
 
 _VIEWS = (
-    "runs", "load_sessions", "goodput", "request_outcomes", "gpu_activity", "recompute",
-    "gpu_ledger", "batching", "prefix_cache", "routing", "workload",
+    "runs", "load_sessions", "goodput", "gpu_activity", "recompute",
+    "gpu_ledger", "batching", "prefix_cache", "routing", "workload", "gpu_state",
 )  # fmt: skip
 _SERIES = """
 SELECT t.run_id, m.metric, t.logged_at_ns - w.origin_ns AS offset_ns, sum(m.value) AS value
@@ -26,15 +29,94 @@ ORDER BY t.run_id, m.metric, offset_ns
 """
 
 
+_REQUESTS = """
+WITH starts AS (
+  SELECT run_id, min(sent_at_ns) AS start_ns FROM request_outcomes
+  WHERE outcome IS DISTINCT FROM 'other_traffic' GROUP BY run_id
+)
+SELECT
+  CAST(list_position({runs}, o.run_id) AS INTEGER) AS run_ix,
+  CAST(coalesce(list_position({outcomes}, o.outcome), 0) - 1 AS TINYINT) AS outcome,
+  coalesce(o.complete, false) AS survived,
+  {numbers}
+FROM request_outcomes AS o
+LEFT JOIN starts AS s ON s.run_id = o.run_id
+WHERE o.outcome IS DISTINCT FROM 'other_traffic'
+ORDER BY run_ix, o.sent_at_ns, o.prompt_tokens, o.asked_output_tokens, o.request_id, o.row_ix
+"""
+_NUMBERS = {
+    "sent_ns": "o.sent_at_ns - s.start_ns",
+    "end_ns": "coalesce(o.ended_at_ns, o.sent_at_ns + o.e2e_ns) - s.start_ns",
+}
+_MOST_ROWS = 600_000
+"""Ingested rows of the runs that are opened at once: so few that every inner model is computed
+once, and memory does not grow with the number of runs."""
+
+
 def figures(run_ids: Sequence[str], reading: Reading) -> dict[str, RunFigures]:
-    """Return the figures of each run, judged under the reading's objective and window."""
-    with open_runs(list(dict.fromkeys(run_ids)), reading) as warehouse:
+    """Return the figures of each run, judged under the reading's objective and window.
+
+    Many runs are opened a few at a time: no figure is made of two runs.
+    """
+    found: dict[str, RunFigures] = {}
+    for piece in _pieces(list(dict.fromkeys(run_ids)), reading):
+        found |= _of_piece(piece, reading)
+    return found
+
+
+def _pieces(run_ids: list[str], reading: Reading) -> list[list[str]]:
+    """Return the runs in groups of a bounded number of ingested rows."""
+    store = reading.open_store()
+    pieces: list[list[str]] = []
+    room = 0
+    for run_id in run_ids:
+        manifest = store.manifest(run_id)
+        rows = 0 if manifest is None else sum(manifest.rows.values())
+        if not pieces or rows > room:
+            pieces.append([])
+            room = _MOST_ROWS
+        pieces[-1].append(run_id)
+        room -= rows
+    return pieces
+
+
+def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
+    with open_runs(run_ids, reading) as warehouse:
         rows = {view: warehouse.view(view) for view in _VIEWS}
         rows["activity_series"] = warehouse.ask(_SERIES).dicts()
+        requests = _requests(warehouse, run_ids)
     found: dict[str, dict[str, list[dict[str, Any]]]] = {
         run_id: {view: [] for view in rows} for run_id in run_ids
     }
     for view, many in rows.items():
         for row in many:
             found[row["run_id"]][view].append(row)
-    return {run_id: RunFigures.from_views(views) for run_id, views in found.items()}
+    return {
+        run_id: RunFigures.from_views(views, requests=requests[run_id])
+        for run_id, views in found.items()
+    }
+
+
+def _requests(warehouse: Warehouse, run_ids: list[str]) -> dict[str, Requests]:
+    """Return the planned requests of each run as columns, in order of sending."""
+    import numpy as np
+
+    numbers = (
+        f"coalesce(CAST({_NUMBERS.get(name, f'o.{name}')} AS DOUBLE), 'nan'::DOUBLE) AS {name}"
+        for name in NUMBERS
+    )
+    columns = warehouse.columns(
+        _REQUESTS.format(
+            runs=literals(run_ids), outcomes=literals(OUTCOMES), numbers=", ".join(numbers)
+        )
+    )
+    ends = np.searchsorted(columns["run_ix"], np.arange(len(run_ids) + 1), side="right")
+    found = {}
+    for place, run_id in enumerate(run_ids):
+        cut = slice(int(ends[place]), int(ends[place + 1]))
+        found[run_id] = Requests.of_columns(
+            columns["outcome"][cut].copy(),
+            columns["survived"][cut].copy(),
+            {name: columns[name][cut].copy() for name in NUMBERS},
+        )
+    return found

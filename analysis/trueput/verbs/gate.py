@@ -10,6 +10,7 @@ from trueput.errors import UsageError
 from trueput.gate.policy import Policy, load_policy
 from trueput.gate.verdict import GateResult
 from trueput.gate.verdict import gate as judge
+from trueput.verbs.base_side import base_side
 from trueput.verbs.figures import figures
 from trueput.verbs.opening import Reading, configuration
 
@@ -34,14 +35,16 @@ def gate(
     """Judge each candidate configuration against the baseline.
 
     An argument is one configuration: a run name or path, repeats joined with commas, or a folder
-    of run folders. The process's exit code is `result.exit_code`.
+    of run folders. `base` may also be `@NAME` or `@last:K`. The process's exit code is
+    `result.exit_code`.
     """
     if not candidates:
         raise UsageError("no candidate given", "`trueput gate BASE CANDIDATE...`")
     held = load_policy(policy) if policy is not None else Policy()
     how = under_policy(reading or Reading(), held)
     how.objective()
-    sides = [configuration(a, how) for a in (base, *candidates)]
+    judged = [configuration(a, how) for a in candidates]
+    sides = [base_side(base, judged, how), *judged]
     known = figures([r for side in sides for r in side.runs], how)
     return judge(
         [known[r] for r in sides[0].runs],

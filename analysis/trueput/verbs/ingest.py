@@ -9,6 +9,7 @@ from trueput.errors import UsageError
 from trueput.ingest.folders import RunFolder, as_text, content_sha256, find_runs, several_paths
 from trueput.ingest.run import Ingested, Progress, hash_run, ingest_run
 from trueput.ingest.store import Store
+from trueput.verbs import baseline_file
 from trueput.verbs.opening import open_store
 
 
@@ -68,5 +69,11 @@ def _one(folder: RunFolder, store: Store, replace: bool, progress: Progress | No
         raise UsageError(
             f"the store already holds another run `{folder.run_id}` (from `{held.path}`)",
             f"`--run NAME` keeps both; `--replace` puts `{folder.root}` in its place",
+        )
+    holders = baseline_file.read(store).holders(folder.run_id) if other_bytes else ()
+    if holders and not replace:
+        raise UsageError(
+            f"`{folder.run_id}` is kept by {', '.join(holders)} and was not overwritten",
+            "`--run NAME` keeps both; `--replace` takes it from under the baseline",
         )
     return ingest_run(folder, folder.run_id, store, hashes, progress, needs_claim=True)

@@ -13,6 +13,7 @@ from trueput.ingest.folders import RunFolder, content_sha256, find_runs
 from trueput.ingest.run import READER_VERSION, Ingested, Progress, hash_run, ingest_run
 from trueput.ingest.store import Manifest, Store
 from trueput.slo import Slo, parse_slo
+from trueput.verbs import baseline_file
 from trueput.warehouse.connect import Selection, parse_window
 from trueput.warehouse.session import Warehouse
 
@@ -66,10 +67,15 @@ class Ingest:
 
 
 def _free_name(store: Store, folder: RunFolder, digest: str) -> str:
-    """Return the run_id under which a path is kept: its default, or one with a content suffix."""
+    """Return the run_id under which a path is kept: its default, or one with a content suffix.
+
+    A run that is part of a baseline keeps its content: what its path holds now is another run.
+    """
     held = store.manifest(folder.run_id)
     here = str(folder.root.resolve())
-    if held is None or held.path == here or held.content_sha256 == digest:
+    if held is None or held.content_sha256 == digest:
+        return folder.run_id
+    if held.path == here and not baseline_file.read(store).holders(folder.run_id):
         return folder.run_id
     return f"{folder.run_id}~{digest[:8]}"
 
@@ -84,7 +90,7 @@ def ensure_run(folder: RunFolder, reading: Reading) -> str:
     if held is None or (held.content_sha256, held.reader_version) != (digest, READER_VERSION):
         ingest_run(folder, run_id, store, hashes, reading.progress)
         if run_id != folder.run_id:
-            reading.note(f"`{folder.root}` is kept as `{run_id}`: another path holds the name")
+            reading.note(f"`{folder.root}` is kept as `{run_id}`: the name is taken")
     return run_id
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from trueput.errors import UsageError
 from trueput.schema import Table, tables, views
-from trueput.slo import Slo
+from trueput.slo import Slo, SloClass
 from trueput.units import to_bytes, to_ns
 from trueput.warehouse.models import in_order, macros, models
 
@@ -87,6 +87,11 @@ def literal(value: Any) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
+def literals(values: Iterable[Any]) -> str:
+    """Return Python values as a SQL list."""
+    return f"[{', '.join(literal(value) for value in values)}]"
+
+
 def _empty(table: Table) -> str:
     columns = ", ".join(f'NULL::{_SQL_TYPES[c.storage]} AS "{c.name}"' for c in table.columns)
     return f"SELECT {columns} WHERE false"
@@ -128,6 +133,24 @@ def _slo_columns(slo: Slo, origin: str) -> str:
     return ", ".join(f"{literal(v)}::{t} AS {name}" for name, (v, t) in values.items())
 
 
+def slo_classes_body(classes: Sequence[SloClass]) -> str:
+    """Return a SELECT of one row for each class of the objective; no request is of two."""
+    rows = []
+    for held in classes or (SloClass(Slo()),):
+        values: dict[str, tuple[Any, str]] = {
+            "label": (held.label, "VARCHAR"),
+            "prompt_from": (held.prompt_from, "BIGINT"),
+            "prompt_to": (held.prompt_to, "BIGINT"),
+            "ttft_limit_ns": (held.limits.ttft, "BIGINT"),
+            "tpot_limit_ns": (held.limits.tpot, "BIGINT"),
+            "itl_p99_limit_ns": (held.limits.itl_p99, "BIGINT"),
+            "e2e_limit_ns": (held.limits.e2e, "BIGINT"),
+        }
+        columns = (f"{literal(v)}::{t} AS {name}" for name, (v, t) in values.items())
+        rows.append(f"SELECT {', '.join(columns)}")
+    return " UNION ALL ".join(rows) + ("" if classes else " WHERE false")
+
+
 def open_raw(connection: DuckDBPyConnection, name: str, paths: Sequence[Path]) -> None:
     """Let the table `name` in schema `raw` be the rows of these Parquet files."""
     body = _table_body(tables()[name], paths)
@@ -148,6 +171,8 @@ def build_tables(connection: DuckDBPyConnection, selection: Selection) -> None:
         f"{literal(window.to_ns)}::BIGINT AS to_ns"
     )
     connection.execute(f"CREATE OR REPLACE VIEW slo_policy AS {_slo_body(selection)}")
+    classes = () if selection.slo is None else selection.slo.classes
+    connection.execute(f"CREATE OR REPLACE VIEW slo_classes AS {slo_classes_body(classes)}")
     own = set(models()) | {"slo_policy"}
     for name in tables():
         if name not in own:

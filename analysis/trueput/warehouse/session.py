@@ -14,6 +14,7 @@ from trueput.warehouse.models import Model, in_order, models, reads
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
 
 MATERIALISE_BELOW_ROWS = 1_000_000
 """Below this many ingested rows the inner models are computed once; above, they stay views."""
@@ -135,6 +136,12 @@ class Warehouse:
         """Run one of trueput's own queries."""
         self.prepare({t for s, t in reads(self._connection, sql) if s == "main"})
         return self._answer(sql, parameters)
+
+    def columns(self, sql: str) -> dict[str, NDArray[Any]]:
+        """Run one of trueput's own queries; return its columns, none of which may hold a NULL."""
+        self.prepare({t for s, t in reads(self._connection, sql) if s == "main"})
+        found: dict[str, NDArray[Any]] = self._connection.execute(sql).fetchnumpy()
+        return found
 
     def view(self, name: str, order: str = "") -> list[dict[str, Any]]:
         """Return the rows of a table or view, in the documented order of columns."""

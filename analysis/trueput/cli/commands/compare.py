@@ -13,7 +13,10 @@ ORDER = 40
 
 def command(
     base: Annotated[
-        str, typer.Argument(metavar="BASE", help="Baseline: a run, a path, or repeats with commas.")
+        str,
+        typer.Argument(
+            metavar="BASE", help="Baseline: run, path, repeats with commas, @NAME or @last:K."
+        ),
     ],
     candidates: Annotated[
         list[str],

@@ -39,6 +39,9 @@ def draw(console: Console, result: GateResult) -> None:
     """Print the verdicts, each with its findings, reasons and scope."""
     from rich.text import Text
 
+    for note in result.notes:
+        style = "bold yellow" if note.level == "warning" else "dim"
+        say(console, f"{note.level}: {note.text}", style, 0)
     for candidate in result.candidates:
         line = Text(
             "\n" + candidate.verdict.value.replace("_", " ").upper(), STYLES[candidate.verdict]
@@ -72,7 +75,8 @@ def _draw_candidate(console: Console, candidate: CandidateResult, result: GateRe
     if candidate.verdict in {Verdict.NOT_COMPARABLE, Verdict.UNUSABLE}:
         say(console, f"because {candidate.reason}")
     else:
-        say(console, f"because of {candidate.reason}" if candidate.findings else candidate.reason)
+        rules = any(candidate.reason.startswith(f.rule) for f in candidate.findings)
+        say(console, f"because of {candidate.reason}" if rules else candidate.reason)
     if candidate.findings:
         heading(console, "Findings", "ratio candidate / baseline, one-sided 95 % bounds")
         _findings(console, candidate)

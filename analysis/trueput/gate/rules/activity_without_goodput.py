@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trueput.gate.evidence import Evidence
+from trueput.gate.evidence import GOODPUT, Evidence
 from trueput.gate.figures import RunFigures, number, text, whole
 from trueput.gate.rule_api import BLOCKING, Finding, Outcome, Rule, bounds_text, finding
 from trueput.gate.rungs import Rung
@@ -35,21 +35,23 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
 
 
 def _judge(rule: Rule, evidence: Evidence, rung: Rung, told: bool) -> Finding:
-    policy, goodput, effect = evidence.policy, evidence.goodput, rung.effect
+    goodput, effect = evidence.goodput, rung.effect
+    good_least, good_margin = evidence.limits(GOODPUT, goodput)
+    least, margin = evidence.limits(rung.metric, effect)
     settle: int | None = None
     if rung.zero_everywhere:
         outcome, text = Outcome.NOT_APPLICABLE, f"{_name(rung)} reads 0 in every run."
     elif goodput is None:
         outcome, text = Outcome.INCONCLUSIVE, goodput_missing(evidence)
-    elif goodput.rose(policy.min_effect):
+    elif goodput.rose(good_least):
         outcome = Outcome.PASS
         text = f"Goodput rose, {bounds_text(goodput)}; {rung.label} {_moved(effect)}."
     elif effect is None:
         outcome = Outcome.INCONCLUSIVE
         text = f"{_name(rung)} cannot be compared: {rung.missing}."
-    elif rung.rose(policy.min_effect) and goodput.did_not_rise(policy.margin):
+    elif rung.rose(least) and goodput.did_not_rise(good_margin):
         outcome, text = Outcome.FLAGGED, _headline(evidence, rung, effect, goodput, told)
-    elif effect.did_not_rise(policy.margin):
+    elif effect.did_not_rise(margin):
         outcome, text = Outcome.PASS, f"{_name(rung)} did not rise, {bounds_text(effect)}."
     else:
         outcome = Outcome.INCONCLUSIVE
@@ -78,9 +80,9 @@ def _headline(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect, t
     rise = f"{_name(rung)} rose, {bounds_text(effect)}, and goodput did not, {bounds_text(goodput)}"
     if told:
         return f"{rise}{_recomputed(evidence, rung)}."
-    least = evidence.policy.min_effect
-    rose = [other.label for other in evidence.rungs if other.rose(least)]
-    rest = [other.label for other in evidence.rungs if not other.rose(least)]
+    shown = {r.label: r.rose(evidence.limits(r.metric, r.effect)[0]) for r in evidence.rungs}
+    rose = [label for label, risen in shown.items() if risen]
+    rest = [label for label, risen in shown.items() if not risen]
     others = f"; not shown to rise: {', '.join(rest)}" if rest else ""
     return (
         f"{rise} (rose: {', '.join(rose)}{others}){_recomputed(evidence, rung)}"
@@ -90,13 +92,14 @@ def _headline(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect, t
 
 def _settle(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect) -> int | None:
     """Estimate the runs that settle whichever of the two figures is open."""
-    policy, needed = evidence.policy, []
-    if not rung.rose(policy.min_effect):
-        limit = policy.min_effect if effect.estimate > effect.none + policy.margin else (
-            policy.margin)  # fmt: skip
-        needed.append(effect.repeats_to_settle(effect.none + limit))
-    if not goodput.did_not_rise(policy.margin) and (effect.estimate > effect.none + policy.margin):
-        needed.append(goodput.repeats_to_settle(goodput.none + policy.margin))
+    needed = []
+    least, margin = evidence.limits(rung.metric, effect)
+    _, good_margin = evidence.limits(GOODPUT, goodput)
+    grew = effect.estimate > effect.none + margin
+    if not rung.rose(least):
+        needed.append(effect.repeats_to_settle(effect.none + (least if grew else margin)))
+    if not goodput.did_not_rise(good_margin) and grew:
+        needed.append(goodput.repeats_to_settle(goodput.none + good_margin))
     return most(needed)
 
 

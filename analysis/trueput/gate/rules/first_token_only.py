@@ -7,21 +7,24 @@ from collections.abc import Sequence
 from trueput.gate.evidence import Evidence
 from trueput.gate.rule_api import INFORMING, Finding, Outcome, Rule, bounds_text, finding
 
+_METRIC = "ttft_ns_p50"
 _SCOPE = "It compares medians over the requests that ended as asked."
 
 
 def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
     """Return one finding for time to first token, set against the end-to-end time."""
-    ttft, e2e, policy = evidence.ttft, evidence.e2e, evidence.policy
+    ttft, e2e = evidence.ttft, evidence.e2e
+    least, _ = evidence.limits(_METRIC, ttft)
+    e2e_least, e2e_margin = evidence.limits("e2e_ns_p50", e2e)
     if ttft is None or e2e is None:
         runs = (*evidence.baseline, *evidence.candidate)
-        observed = any(r.ttft_ns is not None for run in runs for r in run.requests)
+        observed = any(len(run.requests.known("ttft_ns")) for run in runs)
         outcome = Outcome.INCONCLUSIVE if observed else Outcome.NOT_APPLICABLE
         text = "Latencies of surviving requests are not known in every run."
-    elif ttft.fell(policy.min_effect) and e2e.did_not_fall(policy.margin):
+    elif ttft.fell(least) and e2e.did_not_fall(e2e_margin):
         outcome = Outcome.FLAGGED
         text = f"TTFT improved, {bounds_text(ttft)}, end-to-end did not, {bounds_text(e2e)}."
-    elif e2e.fell(policy.min_effect) or ttft.did_not_fall(policy.min_effect):
+    elif e2e.fell(e2e_least) or ttft.did_not_fall(least):
         outcome = Outcome.PASS
         text = f"TTFT {bounds_text(ttft)} does not stand alone: end-to-end {bounds_text(e2e)}."
     else:
@@ -29,7 +32,7 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
         text = f"TTFT {bounds_text(ttft)} and end-to-end {bounds_text(e2e)} do not settle it."
     return [
         finding(
-            rule, outcome, "ttft_ns_p50", "ns", ttft,
+            rule, outcome, _METRIC, "ns", ttft,
             basis="measured" if ttft else "unknown", conclusion=text, scope=_SCOPE,
         )
     ]  # fmt: skip

@@ -29,7 +29,7 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
 def _judge(
     rule: Rule, evidence: Evidence, metric: str, unit: str, effect: Effect | None
 ) -> Finding:
-    least = evidence.policy.min_effect
+    least, _ = evidence.limits(metric, effect)
     label = "Goodput" if metric == "goodput_rps" else "SLO attainment"
     settle: int | None = None
     if effect is None:

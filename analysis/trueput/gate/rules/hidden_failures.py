@@ -1,4 +1,7 @@
-"""More requests were lost while the survivors' latency looks the same or better."""
+"""More requests were lost while the survivors' latency looks the same or better.
+
+Answers that got shorter are lost in the same way: each is less work, and reads as a faster one.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,11 @@ from trueput.gate.settling import requests_text, settled_by, settling_text
 from trueput.gate.statistics import Effect
 
 _METRIC = "lost_requests_ratio"
+_ANSWERS = "answer_tokens_per_request"
+_ANSWERS_SCOPE = (
+    "It compares output tokens of complete requests for each planned one; whether the answers are "
+    "worse it cannot tell."
+)
 _SCOPE = (
     "Lost means planned and not ended as asked: rejected, failed, aborted, unfinished, "
     "not sent or unknown; it does not say whose fault that was."
@@ -17,8 +25,13 @@ _SCOPE = (
 
 
 def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
-    """Return one finding for the share of lost requests."""
-    effect, least = evidence.lost, evidence.policy.min_effect
+    """Return one finding for the share of lost requests, and one where answers got shorter."""
+    return [_lost(rule, evidence), *_shorter(rule, evidence)]
+
+
+def _lost(rule: Rule, evidence: Evidence) -> Finding:
+    effect = evidence.lost
+    least, _ = evidence.limits(_METRIC, effect)
     settle: int | None = None
     if effect is None:
         outcome = Outcome.INCONCLUSIVE
@@ -40,6 +53,33 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
     found = finding(
         rule, outcome, _METRIC, "ratio", effect,
         basis=evidence.basis(lambda run: run.goodput), conclusion=text, scope=_SCOPE,
+    )  # fmt: skip
+    return settled_by(found, settle)
+
+
+def _shorter(rule: Rule, evidence: Evidence) -> list[Finding]:
+    """Return a finding where complete answers look shorter: less work, that reads as faster.
+
+    Not where losses explain it: they have the finding above, which then is no pass.
+    """
+    effect, lost = evidence.answers, evidence.lost
+    least, _ = evidence.limits(_ANSWERS, effect)
+    if effect is None or effect.estimate >= effect.none - least:
+        return []
+    if lost is not None and lost.rose(evidence.limits(_METRIC, lost)[0]):
+        return []
+    settle: int | None = None
+    if effect.fell(least):
+        outcome = Outcome.FLAGGED
+        text = f"Complete answers got shorter, {bounds_text(effect)}: less was done."
+    else:
+        outcome = Outcome.INCONCLUSIVE
+        settle = effect.repeats_to_settle(effect.none - least)
+        text = f"Complete answers may have got shorter, {bounds_text(effect)}; "
+        text += f"{settling_text(settle)}."
+    found = finding(
+        rule, outcome, _ANSWERS, "tokens", effect,
+        basis=evidence.basis(lambda run: run.goodput), conclusion=text, scope=_ANSWERS_SCOPE,
     )  # fmt: skip
     return [settled_by(found, settle)]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trueput.gate.evidence import Evidence
+from trueput.gate.evidence import GOODPUT, Evidence
+from trueput.gate.figures import RunFigures, number
 from trueput.gate.rule_api import (
     BLOCKING,
     INFORMING,
@@ -23,15 +24,16 @@ _SCOPE = "Recomputed tokens are work, not time; more preemptions alone are no re
 
 def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
     """Return one finding; it blocks where goodput did not rise (or as the policy says)."""
-    effect, goodput, least = evidence.recomputed, evidence.goodput, evidence.policy.min_effect
-    stalled = goodput is not None and goodput.did_not_rise(evidence.policy.margin)
+    effect, goodput = evidence.recomputed, evidence.goodput
+    least, _ = evidence.limits(_METRIC, effect)
+    stalled = goodput is not None and goodput.did_not_rise(evidence.limits(GOODPUT, goodput)[1])
     if rule.name not in evidence.policy.rules:
         rule = replace(rule, severity=BLOCKING if stalled else INFORMING)
     settle: int | None = None
-    if effect is None and not evidence.one_sided(lambda run: run.recompute):
-        known = any(run.recompute for run in evidence.baseline)
-        outcome = Outcome.INCONCLUSIVE if known else Outcome.NOT_APPLICABLE
-        text = "Recomputed tokens are not known on either side."
+    runs = (*evidence.baseline, *evidence.candidate)
+    if effect is None and not any(_told(run) for run in runs):
+        outcome = Outcome.NOT_APPLICABLE
+        text = "Recomputed tokens are not known on either side, and no preemption was seen."
     elif effect is None:
         outcome, text = Outcome.INCONCLUSIVE, "Recomputed tokens are not known in every run."
     elif effect.rose(least):
@@ -53,6 +55,15 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
         basis=evidence.basis(lambda run: run.recompute), conclusion=text, scope=_SCOPE,
     )  # fmt: skip
     return [settled_by(found, settle)]
+
+
+def _told(run: RunFigures) -> bool:
+    """Tell whether a run says anything of recompute: tokens, or preemptions without them."""
+    tokens = number(
+        run.recompute, "recomputed_ratio", "recomputed_tokens", "recomputed_tokens_low",
+        "recomputed_tokens_high",
+    )  # fmt: skip
+    return tokens is not None or bool(number(run.recompute, "preemptions"))
 
 
 RULE = Rule(

@@ -19,6 +19,9 @@ What the file says and what becomes of it:
   count with its own tokeniser, and the file does not say which.
 - `generated_texts` are never decoded.
 
+- `vllm bench sweep` adds the settings of a combination and `run_number` to the result: they become
+  the run's configuration (`swept`).
+
 Problem codes: see `PROBLEM_CODES`.
 """
 
@@ -50,6 +53,7 @@ from trueput.source_api import (
 )
 from trueput.sources.vllm_bench import bench_json
 from trueput.sources.vllm_bench.rows import Details, details_of
+from trueput.sources.vllm_bench.swept import swept_settings
 from trueput.units import to_ns
 
 MAX_FILE_BYTES: Final = 2 << 30
@@ -242,6 +246,8 @@ def _session(result: _Result, details: Details | None, alone: bool, before: int)
         yield Problem("BENCH007", Severity.WARNING, text, line, len(bad))
     if alone:
         yield from _facts(row)
+        for name, value in swept_settings(result.found.fields).items():
+            yield Fact(f"config.{name}", value)
 
 
 def _session_row(result: _Result) -> dict[str, Any]:

@@ -1,8 +1,22 @@
 -- One row per request of which the engine wrote a record of its own (a span).
+-- replica: as the record names it; else its file, in a run in which files without a name were
+-- written at the same time, as those of several engines are. One engine's rotated files follow
+-- each other.
+WITH files AS (
+  SELECT run_id, source_id, min(arrived_at_ns) AS from_ns, max(ended_at_ns) AS to_ns
+  FROM stg_records
+  WHERE vantage = 'engine' AND replica IS NULL
+  GROUP BY run_id, source_id
+), several AS (
+  SELECT DISTINCT a.run_id
+  FROM files AS a
+  JOIN files AS b ON b.run_id = a.run_id AND b.source_id > a.source_id
+  WHERE a.from_ns < b.to_ns AND b.from_ns < a.to_ns
+)
 SELECT
-  run_id, request_id,
-  max(engine_request_id) AS engine_request_id,
-  max(replica) AS replica,
+  r.run_id, r.request_id,
+  max(r.engine_request_id) AS engine_request_id,
+  coalesce(max(r.replica), max(r.source_id) FILTER (t.run_id IS NOT NULL)) AS replica,
   min(arrived_at_ns) AS arrived_at_ns,
   max(ended_at_ns) AS ended_at_ns,
   bool_or(coalesce(status, 'finished') = 'finished') AS was_finished,
@@ -14,6 +28,7 @@ SELECT
   min(ttft_ns) AS ttft_ns, max(e2e_ns) AS e2e_ns, max(kv_transfer_ns) AS kv_transfer_ns,
   CAST(sum(preemptions) AS BIGINT) AS preemptions,
   max(finish_reason) AS finish_reason
-FROM stg_records
-WHERE vantage = 'engine' AND request_id IS NOT NULL AND NOT starts_with(request_id, 'tokenize-')
-GROUP BY run_id, request_id
+FROM stg_records AS r
+LEFT JOIN several AS t ON t.run_id = r.run_id
+WHERE r.vantage = 'engine' AND r.request_id IS NOT NULL AND NOT starts_with(r.request_id, 'tokenize-')
+GROUP BY r.run_id, r.request_id

@@ -2,10 +2,16 @@
 -- TPOT is tested in integers: (last - first) <= limit x (tokens - 1). Limits are inclusive.
 -- A limit on a metric that is undefined (TPOT of a one-token reply) is "not applicable" and counted
 -- apart; a metric that was not observed leaves the request unknown: neither good nor late.
+-- The limits of a request's class stand in place of the run's; it is of one class at most, and of
+-- none where its label or prompt length is not known.
 WITH timed AS (
   SELECT
     q.* EXCLUDE (ttft_ns, e2e_ns),
-    p.slo, p.ttft_limit_ns, p.tpot_limit_ns, p.itl_p99_limit_ns, p.e2e_limit_ns, p.undefined_passes,
+    p.slo, p.undefined_passes,
+    coalesce(k.ttft_limit_ns, p.ttft_limit_ns) AS ttft_limit_ns,
+    coalesce(k.tpot_limit_ns, p.tpot_limit_ns) AS tpot_limit_ns,
+    coalesce(k.itl_p99_limit_ns, p.itl_p99_limit_ns) AS itl_p99_limit_ns,
+    coalesce(k.e2e_limit_ns, p.e2e_limit_ns) AS e2e_limit_ns,
     q.ttft_ns + CASE WHEN p.measured_from = 'scheduled' THEN coalesce(q.client_delay_ns, 0) ELSE 0 END AS ttft_ns,
     q.e2e_ns + CASE WHEN p.measured_from = 'scheduled' THEN coalesce(q.client_delay_ns, 0) ELSE 0 END AS e2e_ns,
     CASE WHEN q.output_tokens > 1 THEN coalesce(q.e2e_ns - q.ttft_ns, q.decode_ns) END AS decode_span_ns,
@@ -13,6 +19,9 @@ WITH timed AS (
       THEN list_sort(q.gaps_ns)[CAST(ceil(0.99 * len(q.gaps_ns)) AS BIGINT)] END AS itl_p99_ns
   FROM int_ruled AS q
   LEFT JOIN slo_policy AS p ON p.run_id = q.run_id
+  LEFT JOIN slo_classes AS k ON (k.label IS NULL OR k.label = q.label)
+    AND (k.prompt_from IS NULL OR q.prompt_tokens >= k.prompt_from)
+    AND (k.prompt_to IS NULL OR q.prompt_tokens < k.prompt_to)
 ), tested AS (
   SELECT *,
     CASE WHEN output_tokens > 1 THEN decode_span_ns // (output_tokens - 1) END AS tpot_ns,

@@ -11,6 +11,7 @@ SELECT
   c.row_ix,
   e.engine_request_id,
   coalesce(c.replica, s.replica, e.replica) AS replica,
+  coalesce(c.label, s.label) AS label,
   c.run_id IS NOT NULL AS in_client,
   e.run_id IS NOT NULL AS in_engine,
   s.run_id IS NOT NULL AS in_server,
@@ -28,7 +29,7 @@ SELECT
   e.arrived_at_ns AS e_arrived_at_ns, e.queued_at_ns, e.scheduled_at_ns AS e_scheduled_at_ns,
   e.first_token_at_ns AS e_first_token_at_ns, e.ended_at_ns AS e_ended_at_ns, e.finished_at_ns,
   -- the outermost vantage that timed the request rules TTFT and end-to-end time
-  real_span(CASE WHEN c.run_id IS NOT NULL THEN c.ttft_ns
+  real_span(CASE WHEN c.run_id IS NOT NULL THEN coalesce(c.ttft_ns, c.first_token_at_ns - c.sent_at_ns)
     WHEN s.run_id IS NOT NULL THEN coalesce(s.ttft_ns, s.first_token_at_ns - s.arrived_at_ns)
     ELSE coalesce(e.ttft_ns, e.first_token_at_ns - e.arrived_at_ns) END) AS ttft_ns,
   real_span(CASE WHEN c.run_id IS NOT NULL THEN coalesce(c.e2e_ns, c.ended_at_ns - c.sent_at_ns)

@@ -5,6 +5,7 @@ SELECT
   min(traffic) AS traffic,
   max(correlation_id) AS correlation_id,
   max(replica) AS replica,
+  max(label) AS label,
   min(arrived_at_ns) AS arrived_at_ns,
   min(first_token_at_ns) AS first_token_at_ns,
   max(last_token_at_ns) AS last_token_at_ns,

@@ -3,7 +3,7 @@
 -- had an id is known from its access line alone: an engine row with status `refused` and no id.
 SELECT
   run_id, source_id, row_ix, vantage, session, request_id, engine_request_id, correlation_id,
-  replica, traffic, scheduled_at_ns, sent_at_ns, arrived_at_ns, first_token_at_ns, last_token_at_ns,
+  replica, label, traffic, scheduled_at_ns, sent_at_ns, arrived_at_ns, first_token_at_ns, last_token_at_ns,
   ended_at_ns, prompt_tokens, cached_prompt_tokens, output_tokens, asked_output_tokens,
   output_tokens_source, ignore_eos, status, http_status, finish_reason, error_kind, queue_ns,
   prefill_ns, decode_ns, ttft_ns, e2e_ns, client_queue_ns, kv_transfer_ns, preemptions, gaps_ns

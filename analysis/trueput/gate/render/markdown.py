@@ -1,17 +1,12 @@
-"""A gate's result as JSON for machines and as Markdown for a pull request; byte-stable."""
+"""A gate's result as Markdown for a comment on a change; byte-stable."""
 
 from __future__ import annotations
 
-import json
 import math
 
-from trueput.gate.loads import Difference
-from trueput.gate.rule_api import Finding
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
 
-SCHEMA = "trueput.gate/1"
-_DIGITS = 10
-_TITLES = {
+TITLES = {
     Verdict.PASS: "pass",
     Verdict.FLAGGED: "flagged",
     Verdict.UNUSABLE: "unusable input",
@@ -20,85 +15,33 @@ _TITLES = {
 }
 
 
-def to_json(result: GateResult) -> str:
-    """Return the result under schema ``trueput.gate/1``: NaN as null, infinities as text."""
-    document = {
-        "schema": SCHEMA,
-        "verdict": result.verdict.value,
-        "exit_code": result.exit_code,
-        "slo": result.slo,
-        "window_rule": result.window_rule,
-        "baseline": {"config": result.baseline_config, "runs": list(result.baseline_runs)},
-        "candidates": [_candidate(candidate) for candidate in result.candidates],
-    }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _candidate(candidate: CandidateResult) -> dict[str, object]:
-    return {
-        "config": candidate.config,
-        "runs": list(candidate.runs),
-        "verdict": candidate.verdict.value,
-        "findings": [_finding(finding) for finding in candidate.findings],
-        "comparability": [_difference(difference) for difference in candidate.comparability],
-    }
-
-
-def _finding(finding: Finding) -> dict[str, object]:
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity,
-        "outcome": finding.outcome.value,
-        "metric": finding.metric,
-        "unit": finding.unit,
-        "baseline": _number(finding.baseline),
-        "candidate": _number(finding.candidate),
-        "ratio": _number(finding.ratio),
-        "ratio_low": _number(finding.ratio_low),
-        "ratio_high": _number(finding.ratio_high),
-        "confidence": finding.confidence,
-        "method": finding.method,
-        "basis": finding.basis,
-        "conclusion": finding.conclusion,
-        "scope": finding.scope,
-    }
-
-
-def _difference(difference: Difference) -> dict[str, object]:
-    return {
-        "aspect": difference.aspect,
-        "baseline": difference.baseline,
-        "candidate": difference.candidate,
-        "difference": difference.difference,
-        "blocks": difference.blocks,
-    }
-
-
-def _number(value: float | None) -> float | str | None:
-    """Return a JSON value with ten significant digits, so that libraries agree on each byte."""
-    if value is None or math.isnan(value):
-        return None
-    if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return float(f"{value:.{_DIGITS}g}")
-
-
 def to_markdown(result: GateResult) -> str:
     """Return a comment for a pull request: the verdict first, then what it rests on."""
-    lines = [f"## trueput gate: {_TITLES[result.verdict]}", ""]
+    lines = [f"## trueput gate: {TITLES[result.verdict]}", ""]
     lines += [f"- objective: {_code(result.slo) if result.slo else 'none'}"]
     lines += [f"- window: {_code(result.window_rule) if result.window_rule else 'unknown'}"]
     lines += [
         f"- baseline: {_code(result.baseline_config)} ({_cell(', '.join(result.baseline_runs))})"
     ]
+    lines += [f"- **{note.level}**: {_cell(note.text)}" for note in result.notes]
+    if len(result.candidates) > 1:
+        lines += ["", *_overview(result)]
     for candidate in result.candidates:
         lines += ["", *_candidate_lines(candidate)]
     return "\n".join(lines) + "\n"
 
 
+def _overview(result: GateResult) -> list[str]:
+    lines = ["| candidate | verdict | because |", "|---|---|---|"]
+    for candidate in result.candidates:
+        cells = (candidate.config, TITLES[candidate.verdict], candidate.reason)
+        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+    return lines
+
+
 def _candidate_lines(candidate: CandidateResult) -> list[str]:
     lines = [
-        f"### {_cell(candidate.config)}: {_TITLES[candidate.verdict]}",
+        f"### {_cell(candidate.config)}: {TITLES[candidate.verdict]}",
         "",
         f"Runs {_cell(', '.join(candidate.runs))}. Because: {_cell(candidate.reason)}.",
     ]

@@ -1,0 +1,43 @@
+"""Latency percentiles by nearest rank, over survivors or with failures as +inf, and when to trust.
+
+A percentile of few requests is one of their largest values: it is shown, and nothing is judged from
+it, below ``requests_needed``. A request that was sent and did not end as asked has no latency; with
+failures it counts as +inf, so that losing the slowest requests cannot improve a tail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from trueput.gate.figures import RunFigures
+
+#: Requests beyond a percentile from which on it may be judged: 1,000 requests for a p99.
+_BEYOND = 10
+
+
+def requests_needed(share: float) -> int:
+    """Return the least number of requests from which a percentile is judged: 10 lie beyond it."""
+    return math.ceil(round(_BEYOND / (1 - share), 6)) if share < 1 else 0
+
+
+def percentile(run: RunFigures, name: str, share: float, with_failures: bool) -> float | None:
+    """Return a nearest-rank latency percentile in ns; ``inf`` where it lies among the failures."""
+    import numpy as np
+
+    values = np.sort(run.requests.known(name, run.requests.survived))
+    count = len(values) + (run.requests.lost() if with_failures else 0)
+    if not count:
+        return None
+    place = max(0, math.ceil(share * count) - 1)
+    return float(values[place]) if place < len(values) else math.inf
+
+
+def too_few(runs: Sequence[RunFigures], name: str, share: float, with_failures: bool) -> bool:
+    """Tell whether a run has too few requests for a verdict on this percentile."""
+    counts = [
+        len(run.requests.known(name, run.requests.survived))
+        + (run.requests.lost() if with_failures else 0)
+        for run in runs
+    ]
+    return share > 0.5 and min(counts, default=0) < requests_needed(share)

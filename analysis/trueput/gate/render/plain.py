@@ -1,0 +1,44 @@
+"""A gate's result as a few plain lines: what decided it, for a failed test or a log."""
+
+from __future__ import annotations
+
+from trueput.gate.policy import BLOCKING
+from trueput.gate.render.markdown import TITLES
+from trueput.gate.rule_api import Outcome
+from trueput.gate.verdict import CandidateResult, GateResult, Verdict
+
+_DECIDING = (Outcome.FLAGGED, Outcome.INCONCLUSIVE)
+
+
+def to_text(result: GateResult) -> str:
+    """Return the verdict of each candidate with the findings and differences that decided it."""
+    lines = [f"{note.level}: {note.text}" for note in result.notes]
+    for candidate in result.candidates:
+        lines += _candidate(candidate, result)
+    return "\n".join(_visible(line) for line in lines)
+
+
+def _candidate(candidate: CandidateResult, result: GateResult) -> list[str]:
+    title = TITLES[candidate.verdict]
+    lines = [
+        f"trueput gate: {title}: {candidate.config} against {result.baseline_config}",
+        f"  objective {result.slo or 'none'}, {len(result.baseline_runs)} baseline and "
+        f"{len(candidate.runs)} candidate runs",
+        f"  because: {candidate.reason}",
+    ]
+    if candidate.verdict is Verdict.NOT_COMPARABLE:
+        lines += [
+            f"  {d.aspect}: {d.baseline} against {d.candidate} ({d.difference})"
+            for d in candidate.comparability
+            if d.blocks
+        ]
+    for found in candidate.findings:
+        if found.severity == BLOCKING and found.outcome in _DECIDING:
+            lines.append(f"  {found.outcome.value}: {found.rule}: {found.conclusion}")
+    if candidate.settle_runs is not None:
+        lines.append(f"  about {candidate.settle_runs} runs on each side would settle it")
+    return lines
+
+
+def _visible(text: str) -> str:
+    return "".join(c if c.isprintable() or c == " " else repr(c)[1:-1] for c in text)

@@ -1,0 +1,183 @@
+"""One run's figures as samples: the value, its bounds, and how it varies inside the run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trueput.gate.figures import Row, RunFigures, number, text, whole
+from trueput.gate.resampling import median_log_sd, sum_log_sd
+from trueput.gate.statistics import Sample
+
+if TYPE_CHECKING:
+    from trueput.gate.requests import Mask, Numbers
+
+
+def bounded(run: RunFigures, column: str, trials: int | None = None) -> Sample | None:
+    """Return a goodput column with its bounds; their middle where only they are known."""
+    value = number(run.goodput, column)
+    low, high = number(run.goodput, f"{column}_low"), number(run.goodput, f"{column}_high")
+    if value is None:
+        if low is None or high is None:
+            return None
+        value = math.sqrt(low * high) if low > 0 else (low + high) / 2
+    low, high = (value if bound is None else bound for bound in (low, high))
+    return Sample(min(low, value), max(high, value), value, trials=trials)
+
+
+def goodput(run: RunFigures, per_device: bool, single: bool) -> Sample | None:
+    """Return good requests per window-second; ``single`` adds the variation inside the run."""
+    sample = bounded(run, "goodput_rps")
+    if sample is None:
+        return None
+    over = float(run.devices or 1) if per_device else 1.0
+    good = run.requests.is_outcome("good").astype(float)
+    within = _within(run, good) if single else None
+    return Sample(sample.low / over, sample.high / over, sample.value / over, within)
+
+
+def attainment(run: RunFigures, single: bool) -> Sample | None:
+    """Return good requests of the planned ones."""
+    import numpy as np
+
+    sample = bounded(run, "slo_attainment_ratio")
+    sent = run.requests.column("sent_ns")
+    known, window = ~np.isnan(sent), span_ns(run)
+    if sample is None or not single or not known.any() or window is None:
+        return sample
+    good = run.requests.is_outcome("good")[known].astype(float)
+    within = sum_log_sd(sent[known], good, window, np.ones(len(good)))
+    return replace(sample, within_sd=within)
+
+
+def output_tokens(run: RunFigures, per_device: bool, single: bool) -> Sample | None:
+    """Return output tokens per window-second; requests of unknown length tell no variation."""
+    value = number(run.goodput, "output_tokens_per_s")
+    if value is None:
+        return None
+    over = float(run.devices or 1) if per_device else 1.0
+    within = _within(run, run.requests.column("output_tokens")) if single else None
+    return Sample.exact(value / over, within)
+
+
+def median(run: RunFigures, name: str, single: bool, *, with_failures: bool) -> Sample | None:
+    """Return a median latency of survivors; ``with_failures`` a lost request lasts for ever.
+
+    ``None`` without a survivor, or where half of the requests were lost.
+    """
+    import numpy as np
+
+    requests = run.requests
+    column, sent = requests.column(name), requests.column("sent_ns")
+    chosen: Mask = requests.survived & ~np.isnan(column)
+    values: Numbers = column[chosen]
+    offsets: Numbers = np.nan_to_num(sent[chosen], nan=0.0)
+    if not len(values):
+        return None
+    if with_failures and (lost := requests.lost()):
+        gone = ~requests.survived & (requests.outcome >= 0) & ~requests.is_outcome("not_sent")
+        offsets = np.concatenate([offsets, np.nan_to_num(sent[gone], nan=0.0)])
+        values = np.concatenate([values, np.full(lost, math.inf)])
+    middle = float(np.median(values))
+    window = span_ns(run)
+    if not math.isfinite(middle):
+        return None
+    if not single or window is None:
+        return Sample.exact(middle)
+    # A resample whose median falls among the lost ones lasted at least ten times the longest.
+    longest = 10 * float(values[np.isfinite(values)].max())
+    return Sample.exact(middle, median_log_sd(offsets, np.minimum(values, longest), window))
+
+
+def lost_share(run: RunFigures) -> Sample | None:
+    """Return planned requests that did not end as asked, as a share; needs the planned count."""
+    planned, complete = run.count("planned"), run.count("complete")
+    if complete is None:
+        good, late = run.count("good"), run.count("late")
+        complete = None if good is None or late is None else good + late
+    if not planned or complete is None:
+        return None
+    return Sample.exact(min(max(1 - complete / planned, 0.0), 1.0), trials=planned)
+
+
+def answer_tokens(run: RunFigures) -> Sample | None:
+    """Return output tokens of requests that ended as asked, for each planned request.
+
+    A lost request has none, so that losing a short answer cannot lengthen the others.
+    """
+    import numpy as np
+
+    lengths = run.requests.column("output_tokens")[run.requests.survived]
+    planned = run.count("planned") or len(run.requests)
+    if not len(lengths) or np.isnan(lengths).any():
+        return None
+    return Sample.exact(float(lengths.sum()) / planned)
+
+
+def recomputed_share(run: RunFigures) -> Sample | None:
+    """Return recomputed tokens as a share of the scheduled ones, with its bounds."""
+    row = run.recompute
+    scheduled = number(row, "scheduled_tokens")
+    tokens = number(row, "recomputed_tokens")
+    share = number(row, "recomputed_ratio")
+    if share is None and tokens is not None and scheduled:
+        share = tokens / scheduled
+    low, high = number(row, "recomputed_tokens_low"), number(row, "recomputed_tokens_high")
+    bounds = None if low is None or high is None or not scheduled else (
+        low / scheduled, high / scheduled)  # fmt: skip
+    if share is None:
+        return None if bounds is None else Sample(*bounds, sum(bounds) / 2)
+    if bounds is None or low == high:
+        return Sample.exact(share)
+    return Sample(min(bounds[0], share), max(bounds[1], share), share)
+
+
+def hit_share(run: RunFigures) -> Sample | None:
+    """Return prompt tokens found in the prefix cache, as a share of those looked up.
+
+    A cache in which nothing was looked up, being off, found none.
+    """
+    share = number(run.prefix_cache, "hit_ratio")
+    if share is None and number(run.prefix_cache, "hit_tokens") == 0:
+        share = 0.0
+    return None if share is None else Sample.exact(share)
+
+
+def kv_used(run: RunFigures) -> Sample | None:
+    """Return the 99th percentile of the share of KV blocks in use."""
+    share = number(run.batching, "kv_used_ratio_p99")
+    return None if share is None else Sample.exact(share)
+
+
+def preempted(run: RunFigures) -> Sample | None:
+    """Return preemptions for each planned request; a request may be preempted more than once."""
+    count, planned = number(run.recompute, "preemptions"), run.count("planned")
+    return None if count is None or not planned else Sample.exact(count / planned)
+
+
+def basis_of(rows: Sequence[Row | None]) -> str:
+    """Return the bases that rows state, each once; ``unknown`` when none states one."""
+    return ", ".join(sorted({basis for row in rows if (basis := text(row, "basis"))})) or "unknown"
+
+
+def span_ns(run: RunFigures) -> int | None:
+    """Return the length over which the run's own variation is looked at: its window, from 0."""
+    window = whole(run.goodput, "window_ns")
+    if text(run.goodput, "window_rule") in (None, "all") and window:
+        return window
+    ends = run.requests.known("end_ns")
+    return int(ends.max()) or None if len(ends) else None
+
+
+def _within(run: RunFigures, amounts: Numbers) -> float | None:
+    """Return the sd of the log of a sum over requests that ended, resampled by their ends."""
+    import numpy as np
+
+    ends = run.requests.column("end_ns")
+    counted = ~np.isnan(ends) & ~np.isnan(amounts)
+    window = span_ns(run)
+    if not counted.any() or window is None:
+        return None
+    return sum_log_sd(ends[counted], amounts[counted], window)

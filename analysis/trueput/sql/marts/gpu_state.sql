@@ -1,0 +1,30 @@
+-- One row per run and device: clock, power limit and slow-downs in the window, as telemetry shows them.
+-- throttled_ratio: share of samples in which heat or a hardware brake slowed the device down
+-- (NVML's hw_slowdown, sw_thermal_slowdown, hw_thermal_slowdown, hw_power_brake_slowdown).
+-- power_capped_ratio: share in which its power limit did, which heavy work alone can cause.
+-- Null rule: a figure without a sample is NULL.
+WITH inside AS (
+  SELECT s.run_id, s.device, s.metric, s.value, CAST(s.value AS BIGINT) AS bits
+  FROM raw.gpu_samples AS s
+  JOIN int_run_windows AS w ON w.run_id = s.run_id
+  WHERE s.value IS NOT NULL AND s.device IS NOT NULL
+    AND (s.metric IN ('sm_clock', 'power_limit', 'throttle_reasons')
+      OR (starts_with(s.metric, 'throttle_') AND NOT ends_with(s.metric, '_time')))
+    AND (s.at_ns IS NULL OR w.from_ns IS NULL OR s.at_ns BETWEEN w.from_ns AND w.to_ns)
+), shares AS (
+  SELECT run_id, device, metric, avg(value) AS mean_value,
+    -- hw_slowdown 8, sw_thermal 32, hw_thermal 64, hw_power_brake 128
+    avg(CASE WHEN metric = 'throttle_reasons' THEN CASE WHEN bits & 232 > 0 THEN 1 ELSE 0 END
+      ELSE value END) AS slowed,
+    avg(CASE WHEN metric = 'throttle_reasons' THEN CASE WHEN bits & 4 > 0 THEN 1 ELSE 0 END
+      ELSE value END) AS capped
+  FROM inside GROUP BY run_id, device, metric
+)
+SELECT run_id, device,
+  max(mean_value) FILTER (metric = 'sm_clock') AS sm_clock_mhz_mean,
+  max(mean_value) FILTER (metric = 'power_limit') AS power_limit_w_mean,
+  max(slowed) FILTER (metric IN ('throttle_reasons', 'throttle_hw_slowdown', 'throttle_sw_thermal_slowdown',
+    'throttle_hw_thermal_slowdown', 'throttle_hw_power_brake_slowdown')) AS throttled_ratio,
+  max(capped) FILTER (metric IN ('throttle_reasons', 'throttle_sw_power_cap')) AS power_capped_ratio
+FROM shares
+GROUP BY run_id, device

@@ -1,0 +1,65 @@
+"""`trueput gate` writing several outputs in one call, and the step summary of GitHub Actions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+from cli.program import Program
+
+GATE = (
+    "gate", "regress_baseline,regress_baseline_r2", "regress_candidate,regress_candidate_r2",
+)  # fmt: skip
+
+
+def test_several_outputs_in_one_call(trueput: Program, tmp_path: Path) -> None:
+    names = ("gate.json", "gate.md", "gate.csv", "gate.xml", "gate.txt")
+    outputs = [x for name in names for x in ("-o", str(tmp_path / name))]
+    done = trueput(*GATE, *outputs, "--format", "github")
+    assert done.code == json.loads((tmp_path / "gate.json").read_text())["exit_code"] == 1
+    assert {p.name for p in tmp_path.iterdir()} == set(names)
+    assert Xml.fromstring((tmp_path / "gate.xml").read_text()).tag == "testsuites"
+    assert done.stdout.startswith("::error title=")
+    assert (tmp_path / "gate.md").read_text().startswith("## trueput gate: flagged")
+
+
+def test_a_format_can_be_named_before_the_file(trueput: Program, tmp_path: Path) -> None:
+    junit, annotations = tmp_path / "report", tmp_path / "a.log"
+    done = trueput(*GATE, "-o", f"junit={junit}", "--output", f"github={annotations}")
+    assert (done.code, done.stdout) == (1, "")
+    assert Xml.fromstring(junit.read_text()).tag == "testsuites"
+    assert annotations.read_text().startswith("::error")
+    assert trueput("runs", "-o", f"junit={junit}").code == 2
+
+
+def test_the_step_summary_grows(trueput: Program, tmp_path: Path) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_text("# before\n")
+    place = {"GITHUB_STEP_SUMMARY": str(summary)}
+    done = trueput(*GATE, "--format", "github", environment=place)
+    text = summary.read_text()
+    assert text.startswith("# before\n## trueput gate: flagged\n")
+    assert "::" not in text
+    assert trueput(*GATE, "--format", "json", environment=place).code == done.code
+    assert summary.read_text() == text
+
+
+def test_a_summary_that_cannot_be_written_changes_no_verdict(
+    trueput: Program, tmp_path: Path
+) -> None:
+    place = {"GITHUB_STEP_SUMMARY": str(tmp_path / "no" / "summary.md")}
+    done = trueput(*GATE, "--format", "github", environment=place)
+    assert done.code == 1
+    assert "warning: $GITHUB_STEP_SUMMARY" in done.stderr
+
+
+def test_the_policy_decides_what_an_open_verdict_exits_with(
+    trueput: Program, tmp_path: Path
+) -> None:
+    policy = tmp_path / "gate.toml"
+    policy.write_text("repeats = 3\n[exit]\ninconclusive = 0\n")
+    done = trueput(*GATE, "--policy", str(policy))
+    assert done.code == 0
+    assert "INCONCLUSIVE" in done.stdout
+    assert "the policy asks for 3 runs on each side" in " ".join(done.stdout.split())
