@@ -208,13 +208,14 @@ def main() -> int:
     temporary = work_folder(options.work)
     folder = Path(temporary.name) if temporary else options.work
     try:
-        return _report(folder, quick=options.quick, peer_python=options.peer_python)
+        rounds = 1 if options.quick else options.rounds
+        return _report(folder, rounds, quick=options.quick, peer_python=options.peer_python)
     finally:
         if temporary:
             temporary.cleanup()
 
 
-def _report(folder: Path, *, quick: bool, peer_python: str | None) -> int:
+def _report(folder: Path, rounds: int, *, quick: bool, peer_python: str | None) -> int:
     events = QUICK_EVENTS if quick else EVENTS
     trace = _made(events, folder)
     report = Report(f"Kineto ingest, {events:,} events, {trace.stat().st_size / 1e6:.0f} MB")
@@ -229,7 +230,7 @@ def _report(folder: Path, *, quick: bool, peer_python: str | None) -> int:
             return cost([peer_python, __file__, "--child", "hta", str(trace), "-"], environment())
         return cost(python(__file__, "--child", "json", trace, "-"))
 
-    found = in_turns({"trueput": lambda: product(trace), "peer": peer}, 1 if quick else 3)
+    found = in_turns({"trueput": lambda: product(trace), "peer": peer}, rounds)
     mine, theirs = found["trueput"], found["peer"]
     words = "HolisticTraceAnalysis, best backend" if peer_python else "json.load (no --peer-python)"
     report.measured("trueput: source, schema, Parquet", mine)

@@ -128,6 +128,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     """Return a parser with the options that every benchmark has."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one small pair instead of three")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each program runs")
     parser.add_argument("--work", type=Path, help="folder for inputs, kept for the next time")
     return parser
 

@@ -70,7 +70,7 @@ def main() -> int:
     options = parser.parse_args()
     rows = options.rows or (QUICK_ROWS if options.quick else ROWS)
     fewer = min(QUICK_FEWER if options.quick else FEWER, rows // 5)
-    rounds = 1 if options.quick else 3
+    rounds = 1 if options.quick else options.rounds
     with_temporary = work_folder(options.work)
     folder = Path(with_temporary.name) if with_temporary else options.work
     report = Report(f"nsys ingest, {rows:,} kernels and {rows:,} calls")

@@ -2,27 +2,31 @@
 -- Formula: by start, each operation adds what reaches beyond all before it. Never a sum over streams.
 -- Does not count: whole-graph spans, host-side waits, operations of no duration.
 WITH clipped AS (
-  SELECT o.run_id, o.device_key, o.kind,
+  SELECT device_number(o.run_id, o.device_key) AS device_number, o.kind,
     greatest(o.start_at_ns, coalesce(w.from_ns, o.start_at_ns)) AS start_ns,
     least(o.end_at_ns, coalesce(w.to_ns, o.end_at_ns)) AS end_ns
   FROM raw.gpu_ops AS o
   JOIN int_gpu_windows AS w ON w.run_id = o.run_id
   WHERE o.kind <> 'graph_span' AND o.end_at_ns > o.start_at_ns
 ), kernels AS (
-  SELECT run_id, device_key, start_ns, end_ns,
-    max(end_ns) OVER (PARTITION BY run_id, device_key ORDER BY start_ns, end_ns
+  SELECT device_number, start_ns, end_ns,
+    max(end_ns) OVER (PARTITION BY device_number ORDER BY start_ns
       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached_ns
   FROM clipped WHERE kind = 'kernel' AND end_ns > start_ns
 ), operations AS (
-  SELECT run_id, device_key, start_ns, end_ns,
-    max(end_ns) OVER (PARTITION BY run_id, device_key ORDER BY start_ns, end_ns
+  SELECT device_number, start_ns, end_ns,
+    max(end_ns) OVER (PARTITION BY device_number ORDER BY start_ns
       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached_ns
   FROM clipped WHERE end_ns > start_ns
+), unions AS (
+  SELECT device_number, 'kernel_union' AS metric,
+    CAST(sum(greatest(0, end_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) AS BIGINT) AS busy_ns
+  FROM kernels GROUP BY device_number
+  UNION ALL
+  SELECT device_number, 'gpu_op_union',
+    CAST(sum(greatest(0, end_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) AS BIGINT)
+  FROM operations GROUP BY device_number
 )
-SELECT run_id, device_key, 'kernel_union' AS metric,
-  CAST(sum(greatest(0, end_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) AS BIGINT) AS busy_ns
-FROM kernels GROUP BY run_id, device_key
-UNION ALL
-SELECT run_id, device_key, 'gpu_op_union',
-  CAST(sum(greatest(0, end_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) AS BIGINT)
-FROM operations GROUP BY run_id, device_key
+SELECT d.run_id, d.device_key, u.metric, u.busy_ns
+FROM unions AS u
+JOIN int_gpu_device_numbers AS d ON device_number(d.run_id, d.device_key) = u.device_number

@@ -34,7 +34,7 @@ JOIN int_run_windows AS w ON w.run_id = g.run_id
 UNION ALL
 SELECT u.run_id, d.device, u.metric, CAST(u.busy_ns AS DOUBLE), 'ns', ratio(u.busy_ns, w.window_ns), w.window_ns, 'measured'
 FROM int_gpu_unions AS u
-JOIN int_gpu_devices AS d ON d.run_id = u.run_id AND d.device_key = u.device_key
+JOIN int_gpu_device_numbers AS d ON d.run_id = u.run_id AND d.device_key = u.device_key
 JOIN int_gpu_windows AS w ON w.run_id = u.run_id
 UNION ALL
 SELECT t.run_id, t.device, t.metric, t.value, t.unit,
