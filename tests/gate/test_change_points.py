@@ -23,18 +23,18 @@ CREEP = [10.0] * 10 + [10.0 * 0.99**n for n in range(1, 21)] + [10.0 * 0.99**20]
 
 
 def test_the_night_of_a_jump_is_found_with_its_size() -> None:
-    exact = [shifts(nights(JUMP, 0.02, seed)) for seed in range(20)]
+    exact = [shifts(nights(JUMP, 0.02, seed)) for seed in range(12)]
     alone = [found[0] for found in exact if [s.kind for s in found] == [Kind.JUMP]]
-    assert len(alone) >= 17
+    assert len(alone) >= 10
     assert sum(s.last == 20 for s in alone) >= len(alone) - 2
     assert all((s.first, s.change) == (s.last - 1, pytest.approx(-0.1, abs=0.03)) for s in alone)
 
 
 def test_a_creep_is_one_change_with_its_whole_size() -> None:
     """Twenty nights of 1 % each: no night differs from the one before by more than its noise."""
-    found = [shifts(nights(CREEP, 0.015, seed)) for seed in range(20)]
+    found = [shifts(nights(CREEP, 0.015, seed)) for seed in range(12)]
     creeps = [f[0] for f in found if [s.kind for s in f] == [Kind.CREEP]]
-    assert len(creeps) >= 17
+    assert len(creeps) >= 10
     for shift in creeps:
         assert shift.change == pytest.approx(0.99**20 - 1, abs=0.04)
         assert shift.first == pytest.approx(9, abs=5)
@@ -43,23 +43,23 @@ def test_a_creep_is_one_change_with_its_whole_size() -> None:
 
 def test_two_jumps_one_way_are_not_a_creep() -> None:
     steps = [10.0] * 15 + [9.0] * 15 + [8.1] * 15
-    found = [tuple(s.kind for s in shifts(nights(steps, 0.02, seed))) for seed in range(20)]
-    assert found.count((Kind.JUMP, Kind.JUMP)) >= 17
+    found = [tuple(s.kind for s in shifts(nights(steps, 0.02, seed))) for seed in range(12)]
+    assert found.count((Kind.JUMP, Kind.JUMP)) >= 10
 
 
 def test_one_odd_night_is_no_change_of_level() -> None:
     level = [10.0] * 30
     level[14] = 5.0
-    found = [shifts(nights(level, 0.02, seed)) for seed in range(20)]
-    assert sum([s.kind for s in f] == [Kind.ODD] for f in found) >= 18
+    found = [shifts(nights(level, 0.02, seed)) for seed in range(12)]
+    assert sum([s.kind for s in f] == [Kind.ODD] for f in found) >= 11
     assert found[0][0].last == 14
     assert found[0][0].change == pytest.approx(-0.5, abs=0.05)
 
 
-@pytest.mark.parametrize("count", [10, 30, 90])
+@pytest.mark.parametrize("count", [10, 30, 60])
 def test_nights_of_one_level_seldom_show_a_change(count: int) -> None:
-    false = sum(bool(shifts(nights([10.0] * count, 0.05, seed))) for seed in range(150))
-    assert false <= 9, f"{false} of 150 series without a change"
+    false = sum(bool(shifts(nights([10.0] * count, 0.05, seed))) for seed in range(100))
+    assert false <= 8, f"{false} of 100 series without a change"
 
 
 def test_the_newest_night_cannot_begin_a_level() -> None:

@@ -23,6 +23,7 @@ from trueput.gate.policy.metrics import METRICS, RUNGS
 from trueput.gate.policy.template import template
 from trueput.gate.render import to_json, to_markdown
 from trueput.gate.requests import Requests
+from trueput.gate.statistics import Effect, Noise, Sample, share_effect
 from trueput.gate.verdict import GateResult, gate
 from trueput.verbs.gate import gate as gate_verb
 from trueput.verbs.opening import Reading
@@ -265,6 +266,25 @@ def test_a_floor_is_a_change_in_the_unit_of_the_metric() -> None:
         for p in policies
     ]  # fmt: skip
     assert found == ["flagged", "pass"]
+
+
+def test_goodput_judged_in_points_takes_the_floor_of_attainment() -> None:
+    """A run without a good request: a floor in requests a second says nothing of points."""
+    base, cand = repeats("a", 3, "l" * 50), repeats("b", 3, "l" * 50, tokens=14_000)
+    outcomes = []
+    for metric, floor in (("goodput_rps", 50), ("slo_attainment_ratio", 0.5)):
+        policy = parse_policy(f"[metrics.{metric}]\nfloor = {floor}")
+        found = gate(base, [("c", cand)], policy).candidates[0].findings[0]
+        outcomes.append(policy.slack("goodput_rps", _points()))
+        assert found.rule == "activity-without-goodput"
+        assert found.outcome == "flagged"
+    assert outcomes == [0.05, 0.5]
+
+
+def _points() -> Effect:
+    made = share_effect([Sample.exact(0.0, trials=50)], [Sample.exact(0.0, trials=50)], Noise())
+    assert made is not None
+    return made
 
 
 def test_a_floor_above_the_whole_baseline_is_no_error() -> None:

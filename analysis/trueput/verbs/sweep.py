@@ -40,8 +40,8 @@ class Ratio:
 class SweepRow:
     """One configuration: what changed against the baseline, and the gate's verdict on it.
 
-    `quadrant` follows the estimates alone; what is shown beyond chance is the verdict's to say. It is
-    None where one is unknown, or the sides are not comparable.
+    `quadrant` follows the estimates alone; what is shown beyond chance is the verdict's to say. It
+    is None where one is unknown, or the sides are not comparable.
     """
 
     config: str

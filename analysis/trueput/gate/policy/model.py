@@ -77,13 +77,19 @@ class Policy:
         It is the metric's ``min_effect`` (else the policy's), and never less than its absolute
         floor, taken relative to the baseline where the effect is a ratio.
         """
-        own = self.metrics.get(metric, Limits())
+        own = self._own(metric, effect)
         usual = self.min_effect if own.min_effect is None else own.min_effect
         return max(usual, _relative(own.floor, effect))
 
     def slack(self, metric: str, effect: Effect) -> float:
         """Return how far a metric may rise and still count as not risen: margin, or its floor."""
-        return max(self.margin, _relative(self.metrics.get(metric, Limits()).floor, effect))
+        return max(self.margin, _relative(self._own(metric, effect).floor, effect))
+
+    def _own(self, metric: str, effect: Effect) -> Limits:
+        """Return a metric's own limits; goodput judged by attainment in points has attainment's."""
+        if effect.scale is Scale.POINTS and metric == "goodput_rps":
+            metric = "slo_attainment_ratio"
+        return self.metrics.get(metric, Limits())
 
     def exit_code(self, verdict: str) -> int:
         """Return what an inconclusive or a not comparable verdict exits with."""
