@@ -10,6 +10,7 @@ from gate.made_up import run
 from trueput.gate.comparability import compare_sides
 from trueput.gate.figures import RunFigures
 from trueput.gate.loads import Difference, kolmogorov
+from trueput.gate.policy import parse_policy
 from trueput.gate.requests import Requests
 
 
@@ -314,3 +315,10 @@ def test_quality_is_listed_and_left_to_its_rule() -> None:
     sides = [replace(run(n), quality={"f1": s}) for n, s in (("a", 0.8), ("b", 0.5))]
     found = aspects(*sides)["quality"]
     assert (found.baseline, found.candidate, found.blocks) == ("f1 0.8", "f1 0.5", False)
+
+
+def test_a_policy_names_settings_of_the_load() -> None:
+    policy = parse_policy("[under_test]\nasked.dataset_name = true\nconfig.n = true")
+    assert policy.under_test == {"asked.dataset_name", "config.n"}
+    base, cand = (replace(run("a"), asked={"dataset_name": name}) for name in ("x", "y"))
+    assert blocking(base, cand, under_test=policy.under_test) == []
