@@ -8,7 +8,7 @@
 WITH ranges AS (
   SELECT run_id, name, start_at_ns, end_at_ns,
     CASE WHEN process_key IS NOT NULL AND thread_key IS NOT NULL
-      THEN xor(place_number(run_id, source_id, process_key), hash(hash(hash(hash(thread_key))))) END AS thread,
+      THEN hash(place_number(run_id, source_id, process_key), thread_key) END AS thread,
     row_number() OVER (PARTITION BY run_id ORDER BY source_id, process_key, thread_key, start_at_ns, end_at_ns DESC, name) AS range_ix
   FROM raw.gpu_ranges
 ), width AS (
@@ -20,7 +20,7 @@ WITH ranges AS (
   FROM (SELECT *, (SELECT width_ns FROM width) AS width_ns FROM ranges WHERE thread IS NOT NULL AND end_at_ns >= start_at_ns)
 ), calls AS (
   SELECT place_number(run_id, source_id, process_key) AS process,
-    xor(place_number(run_id, source_id, process_key), hash(hash(hash(hash(thread_key))))) AS thread,
+    hash(place_number(run_id, source_id, process_key), thread_key) AS thread,
     correlation_id, start_at_ns AS called_at_ns, end_at_ns AS returned_at_ns,
     start_at_ns // (SELECT width_ns FROM width) AS cell
   FROM raw.gpu_launches
