@@ -1,9 +1,10 @@
 """Which step launched which operation: trueput's SQL against the same job as a range join.
 
 10 million kernels, their launching calls and 200 000 annotated steps. Both sides read the same
-Parquet files and take operations and time of every step together into one row with a hash, which is compared. trueput matches
-file, process and thread as well; the peer, DuckDB's join for inequalities, is told that there is only
-one. Bars: at least 2.5 times less CPU, the same answer.
+Parquet files and count operations and time of every step, from start-up to answer; totals and a
+hash of all steps are compared. trueput matches file, process and thread as well; the peer, DuckDB's
+join for inequalities, knows that there is only one of each. Bars: at least 2.5 times less CPU, the
+same answer.
 """
 
 from __future__ import annotations

@@ -98,8 +98,9 @@ def main() -> None:
 
     for table, rows in profile(count, np.random.default_rng(5)):
         put(table, pa.table(rows), own)
-    put("sources", [{"sha256": "0" * 64, "size_bytes": 1, "clock_kind": "utc",
-                     "clock_offset_ns": 0, "record_rows": count, "problem_rows": 0}], own)  # fmt: skip
+    source = {"sha256": "0" * 64, "size_bytes": 1, "clock_kind": "utc", "clock_offset_ns": 0,
+              "record_rows": count, "problem_rows": 0}  # fmt: skip
+    put("sources", [source], own)
     put("runs", [{"content_sha256": "0" * 64, "simulated": True, "config_json": "{}",
                   "client_json": "{}", "labels_json": "{}", "quality_json": "{}", "files": 1,
                   "unclaimed_files": 0, "problem_rows": 0, "usable": True}],

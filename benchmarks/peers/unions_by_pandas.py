@@ -2,9 +2,9 @@
 
 usage: unions_by_pandas.py STORE OUT
 
-For each device of each run: sort by start, running maximum of the ends before, islands where a start
-lies beyond it, and the sum of the islands' lengths. Integers all the way: a `shift` without a fill
-value would turn nanoseconds since the epoch into floating point and lose hundreds of them.
+For each device of each run: sort by start, running maximum of the ends before, islands where a
+start lies beyond it, and the sum of the islands' lengths. Integers all the way: a `shift` without a
+fill value would turn nanoseconds since the epoch into floating point and lose hundreds of them.
 """
 
 from __future__ import annotations

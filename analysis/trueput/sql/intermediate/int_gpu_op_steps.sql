@@ -8,7 +8,7 @@
 -- its step by equality (thread and cell) instead of by order.
 WITH stepped AS (
   SELECT place_number(run_id, source_id, process_key) AS process,
-    xor(place_number(run_id, source_id, process_key), hash(hash(hash(hash(thread_key))))) AS thread,
+    hash(place_number(run_id, source_id, process_key), thread_key) AS thread,
     gpu_step_ix, start_at_ns AS from_ns,
     least(end_at_ns, lead(start_at_ns) OVER (
       PARTITION BY run_id, source_id, process_key, thread_key ORDER BY start_at_ns, gpu_step_ix) - 1) AS to_ns
@@ -24,7 +24,7 @@ WITH stepped AS (
   FROM (SELECT *, (SELECT width_ns FROM width) AS width_ns FROM stepped WHERE to_ns >= from_ns)
 ), launches AS (
   SELECT place_number(run_id, source_id, process_key) AS process,
-    xor(place_number(run_id, source_id, process_key), hash(hash(hash(hash(thread_key))))) AS thread,
+    hash(place_number(run_id, source_id, process_key), thread_key) AS thread,
     correlation_id, start_at_ns, start_at_ns // (SELECT width_ns FROM width) AS cell
   FROM raw.gpu_launches
   WHERE correlation_id IS NOT NULL AND process_key IS NOT NULL

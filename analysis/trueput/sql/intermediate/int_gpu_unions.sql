@@ -1,32 +1,39 @@
 -- One row per run, device and union: how long at least one operation ran, inside the window.
 -- Formula: by start, each operation adds what reaches beyond all before it. Never a sum over streams.
 -- Does not count: whole-graph spans, host-side waits, operations of no duration.
-WITH clipped AS (
-  SELECT device_number(o.run_id, o.device_key) AS device_number, o.kind,
+-- device and window_ns are those of the device's own row and of the run's window.
+WITH devices AS MATERIALIZED (
+  SELECT run_id, device_key, device, device_ix FROM int_gpu_device_numbers
+), windows AS MATERIALIZED (
+  SELECT run_id, from_ns, to_ns, window_ns FROM int_gpu_windows
+), clipped AS (
+  SELECT d.device_ix, o.kind,
     greatest(o.start_at_ns, coalesce(w.from_ns, o.start_at_ns)) AS start_ns,
     least(o.end_at_ns, coalesce(w.to_ns, o.end_at_ns)) AS end_ns
   FROM raw.gpu_ops AS o
-  JOIN int_gpu_windows AS w ON w.run_id = o.run_id
+  JOIN devices AS d ON d.run_id = o.run_id AND d.device_key = o.device_key
+  JOIN windows AS w ON w.run_id = o.run_id
   WHERE o.kind <> 'graph_span' AND o.end_at_ns > o.start_at_ns
 ), kernels AS (
-  SELECT device_number, start_ns, end_ns,
-    max(end_ns) OVER (PARTITION BY device_number ORDER BY start_ns
+  SELECT device_ix, start_ns, end_ns,
+    max(end_ns) OVER (PARTITION BY device_ix ORDER BY start_ns
       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached_ns
   FROM clipped WHERE kind = 'kernel' AND end_ns > start_ns
 ), operations AS (
-  SELECT device_number, start_ns, end_ns,
-    max(end_ns) OVER (PARTITION BY device_number ORDER BY start_ns
+  SELECT device_ix, start_ns, end_ns,
+    max(end_ns) OVER (PARTITION BY device_ix ORDER BY start_ns
       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached_ns
   FROM clipped WHERE end_ns > start_ns
 ), unions AS (
-  SELECT device_number, 'kernel_union' AS metric,
+  SELECT device_ix, 'kernel_union' AS metric,
     CAST(sum(greatest(0, end_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) AS BIGINT) AS busy_ns
-  FROM kernels GROUP BY device_number
+  FROM kernels GROUP BY device_ix
   UNION ALL
-  SELECT device_number, 'gpu_op_union',
+  SELECT device_ix, 'gpu_op_union',
     CAST(sum(greatest(0, end_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) AS BIGINT)
-  FROM operations GROUP BY device_number
+  FROM operations GROUP BY device_ix
 )
-SELECT d.run_id, d.device_key, u.metric, u.busy_ns
+SELECT d.run_id, d.device_key, d.device, u.metric, u.busy_ns, w.window_ns
 FROM unions AS u
-JOIN int_gpu_device_numbers AS d ON device_number(d.run_id, d.device_key) = u.device_number
+JOIN devices AS d ON d.device_ix = u.device_ix
+JOIN windows AS w ON w.run_id = d.run_id

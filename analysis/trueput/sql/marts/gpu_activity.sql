@@ -32,10 +32,8 @@ SELECT g.run_id, NULL::BIGINT AS device, g.metric, g.value, g.unit, g.rate, w.wi
 FROM rungs AS g
 JOIN int_run_windows AS w ON w.run_id = g.run_id
 UNION ALL
-SELECT u.run_id, d.device, u.metric, CAST(u.busy_ns AS DOUBLE), 'ns', ratio(u.busy_ns, w.window_ns), w.window_ns, 'measured'
+SELECT u.run_id, u.device, u.metric, CAST(u.busy_ns AS DOUBLE), 'ns', ratio(u.busy_ns, u.window_ns), u.window_ns, 'measured'
 FROM int_gpu_unions AS u
-JOIN int_gpu_device_numbers AS d ON d.run_id = u.run_id AND d.device_key = u.device_key
-JOIN int_gpu_windows AS w ON w.run_id = u.run_id
 UNION ALL
 SELECT t.run_id, t.device, t.metric, t.value, t.unit,
   CASE WHEN t.kind = 'counter' THEN per_second(t.value, w.window_ns) ELSE t.value END,
