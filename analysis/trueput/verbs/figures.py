@@ -29,7 +29,7 @@ ORDER BY t.run_id, m.metric, offset_ns
 def figures(run_ids: Sequence[str], reading: Reading) -> dict[str, RunFigures]:
     """Return the figures of each run, judged under the reading's objective and window."""
     with open_runs(list(dict.fromkeys(run_ids)), reading) as warehouse:
-        rows = {view: warehouse.view(view) for view in _VIEWS}
+        rows = warehouse.views(_VIEWS)
         rows["activity_series"] = warehouse.ask(_SERIES).dicts()
     found: dict[str, dict[str, list[dict[str, Any]]]] = {
         run_id: {view: [] for view in rows} for run_id in run_ids

@@ -7,14 +7,17 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trueput.errors import InputError, UsageError
-from trueput.ingest.folders import RunFolder, content_sha256, find_runs
-from trueput.ingest.run import READER_VERSION, Ingested, Progress, hash_run, ingest_run
 from trueput.ingest.store import Manifest, Store
 from trueput.slo import Slo, parse_slo
 from trueput.warehouse.connect import Selection, parse_window
 from trueput.warehouse.session import Warehouse
+
+if TYPE_CHECKING:  # reading a store needs none of what reads files
+    from trueput.ingest.folders import RunFolder
+    from trueput.ingest.run import Ingested, Progress
 
 DEFAULT_STORE = ".trueput"
 Note = Callable[[str], None]
@@ -76,6 +79,9 @@ def _free_name(store: Store, folder: RunFolder, digest: str) -> str:
 
 def ensure_run(folder: RunFolder, reading: Reading) -> str:
     """Ingest a run folder when it is new or changed; return its run_id."""
+    from trueput.ingest.folders import content_sha256
+    from trueput.ingest.run import READER_VERSION, hash_run, ingest_run
+
     store = reading.open_store()
     hashes = hash_run(folder)
     digest = content_sha256(hashes)
@@ -104,6 +110,8 @@ def runs_of(name: str, reading: Reading) -> list[str]:
     """Return the run ids that an argument names: a path (ingested when new) or a run name."""
     path = Path(name)
     if path.exists():
+        from trueput.ingest.folders import find_runs
+
         return [ensure_run(folder, reading) for folder in find_runs(path)]
     if reading.open_store().manifest(name) is not None:
         return [name]
