@@ -32,9 +32,8 @@ def main() -> None:
     made, manifests = selection(reading.open_store(), None, reading)
     rows = sum(sum(m.rows.values()) for m in manifests.values())
     with Warehouse(made, input_rows=rows, memory_limit=limit) as warehouse:
-        phases = warehouse.ask(PHASES).rows
-        latencies = warehouse.ask(LATENCIES).rows
-    answer = {"phases": [list(r) for r in phases], "latencies": [list(r) for r in latencies]}
+        found = warehouse.ask_all({"phases": PHASES, "latencies": LATENCIES})
+    answer = {name: [list(row) for row in said.rows] for name, said in found.items()}
     Path(sys.argv[2]).write_text(json.dumps(answer), encoding="utf-8")
 
 

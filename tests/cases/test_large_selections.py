@@ -1,25 +1,91 @@
-"""A selection too large for memory is computed a few runs at a time, with the same answer."""
+"""A selection too large for memory is computed a few runs at a time, with the same answers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
 import pytest
 
-from trueput.verbs.opening import Reading
-from trueput.verbs.sql import sql
-from trueput.warehouse import session
+from trueput.errors import QueryError
+from trueput.verbs.opening import Reading, open_runs
+from trueput.warehouse import by_runs, session
+from trueput.warehouse.plans import Question, columns_read
+
+RUNS = ("errors_debug", "prefix_cache", "regress_candidate")
+SLO = "ttft=1s,tpot=20ms"
+QUESTIONS = {
+    "whole": "FROM request_phases",
+    "counted": "SELECT run_id, count(*) FROM request_outcomes GROUP BY run_id",
+    "nothing of it": "SELECT count(*) FROM request_outcomes",
+    "filtered by another column": "SELECT request_id FROM request_outcomes WHERE ttft_ns > 1000000",
+    "joined": "SELECT p.request_id, p.queue_ns, o.outcome FROM request_phases AS p "
+    "JOIN request_outcomes AS o USING (run_id, request_id)",
+    "a row as one value": "SELECT r FROM recompute AS r",
+    "by pattern": "SELECT COLUMNS('.*_ns') FROM run_phases",
+    "nested": "SELECT outcome, n FROM (SELECT outcome, tpot_ns, count(*) AS n "
+    "FROM request_outcomes GROUP BY ALL) WHERE tpot_ns IS NOT NULL",
+    "two that rest on each other": "SELECT g.run_id, g.good_requests, w.name FROM goodput AS g "
+    "JOIN (SELECT run_id, phase AS name FROM run_phases) AS w USING (run_id)",
+    "ingested rows": "SELECT event, count(*) FROM request_events GROUP BY event",
+    "no select": "DESCRIBE recompute",
+}
 
 
-@pytest.mark.parametrize("view", ["request_outcomes", "request_phases", "recompute"])
-def test_one_run_at_a_time_gives_the_same_rows(
-    store: Path, view: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def rows() -> list[str]:
-        return sorted(map(repr, sql(f"FROM {view}", Reading(store=store, slo="ttft=1s")).rows))
-
-    together = rows()
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every selection be large, and every run a piece of its own."""
     monkeypatch.setattr(session, "MATERIALISE_BELOW_ROWS", 0)
-    monkeypatch.setattr(session, "PIECE_BYTES", 1)
-    assert len(together) >= 15
-    assert rows() == together
+    monkeypatch.setattr(by_runs, "PIECE_BYTES", 1)
+
+
+@pytest.fixture(scope="module")
+def together(store: Path) -> dict[str, list[str]]:
+    """Return the answers of the store as a small selection, sorted."""
+    with open_runs(RUNS, Reading(store=store, slo=SLO)) as warehouse:
+        return {n: sorted(map(repr, warehouse.query(q).rows)) for n, q in QUESTIONS.items()}
+
+
+def test_one_run_at_a_time_gives_the_same_rows(
+    store: Path, large: None, together: dict[str, list[str]]
+) -> None:
+    with open_runs(RUNS, Reading(store=store, slo=SLO)) as warehouse:
+        for name, query in QUESTIONS.items():
+            assert sorted(map(repr, warehouse.query(query).rows)) == together[name], name
+    assert min(map(len, together.values())) >= 1
+    assert len(together["whole"]) >= 15
+
+
+def test_questions_asked_together_give_the_same_rows(
+    store: Path, large: None, together: dict[str, list[str]]
+) -> None:
+    chosen = {n: QUESTIONS[n] for n in ("counted", "nothing of it", "joined", "nested")}
+    with open_runs(RUNS, Reading(store=store, slo=SLO)) as warehouse:
+        found = warehouse.ask_all(chosen)
+    assert {n: sorted(map(repr, a.rows)) for n, a in found.items()} == {
+        n: together[n] for n in chosen
+    }
+
+
+def test_a_query_that_is_wrong_says_so(store: Path, large: None) -> None:
+    with (
+        open_runs(RUNS, Reading(store=store)) as warehouse,
+        pytest.raises(QueryError, match="no_such_column"),
+    ):
+        warehouse.query("SELECT no_such_column FROM request_outcomes")
+
+
+def test_a_plan_tells_which_columns_are_read() -> None:
+    with duckdb.connect() as connection:
+        connection.execute("CREATE SCHEMA planned")
+        connection.execute("CREATE TABLE planned.t (a BIGINT, b BIGINT, c BIGINT, d BIGINT)")
+        connection.execute("CREATE VIEW t AS FROM planned.t")
+
+        def read(sql: str) -> set[str]:
+            return columns_read(connection, Question(sql), "planned", ["t"])["t"]
+
+        assert read("SELECT a FROM t WHERE b > 1 ORDER BY c") == {"a", "b", "c"}
+        assert read("SELECT x.a FROM (SELECT *, b + c AS e FROM t) AS x") == {"a"}
+        assert read("SELECT count(*) FROM t") == set()
+        assert read("SELECT a.a FROM t AS a JOIN t AS b USING (d)") == {"a", "d"}
+        assert read("SELECT t FROM t") == {"a", "b", "c", "d"}

@@ -82,7 +82,7 @@ def _pieces(run_ids: list[str], reading: Reading) -> list[list[str]]:
 
 def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
     with open_runs(run_ids, reading) as warehouse:
-        rows = {view: warehouse.view(view) for view in _VIEWS}
+        rows = warehouse.views(_VIEWS)
         rows["activity_series"] = warehouse.ask(_SERIES).dicts()
         requests = _requests(warehouse, run_ids)
     found: dict[str, dict[str, list[dict[str, Any]]]] = {

@@ -40,6 +40,6 @@ def show(run: str, reading: Reading | None = None) -> dict[str, Rows]:
         )
     public = [v for v in views() if not v.startswith("check_")]
     with open_runs(names, how) as warehouse:
-        found = {name: warehouse.view(name) for name in (*EXTRA, *public)}
+        found = warehouse.views((*EXTRA, *public))
         found["paid_most"] = warehouse.ask(_PAID).dicts()
         return found

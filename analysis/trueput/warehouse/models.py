@@ -30,9 +30,9 @@ class Model:
 
     @property
     def is_computed_once(self) -> bool:
-        """Whether its header says so: a table however large the selection, filled by runs.
+        """Whether its header says so: for some runs of a large selection it is a table.
 
-        No row of such a model may be made of two runs.
+        What reads it more than once then finds it computed.
         """
         return "\nComputed once." in f"\n{self.header}"
 

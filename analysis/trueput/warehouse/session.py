@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trueput.errors import QueryError
 from trueput.schema import tables, views
-from trueput.warehouse.connect import Selection, connect, open_raw
-from trueput.warehouse.models import Model, in_order, models, reads
+from trueput.warehouse.by_runs import ByRuns, models_below
+from trueput.warehouse.connect import Selection, connect
+from trueput.warehouse.models import in_order, models, reads
+from trueput.warehouse.plans import Question
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
 MATERIALISE_BELOW_ROWS = 1_000_000
-"""Below this many ingested rows the inner models are computed once; above, they stay views."""
-
-
-PIECE_BYTES = 16 << 20
-"""About as much Parquet of several runs is computed in one go where a model says computed once."""
+"""Below this many ingested rows the inner models are computed once; above, by runs."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,8 @@ class Answer:
 class Warehouse:
     """The tables and views of the selected runs, open for questions.
 
-    The inner models (staging and intermediate) are computed once per question for small selections
-    and stay views for large ones, so that memory stays bounded.
+    For small selections the inner models (staging and intermediate) are computed once, as tables.
+    For large ones they stay views, and what questions read is computed a few runs at a time.
     """
 
     def __init__(
@@ -50,10 +48,10 @@ class Warehouse:
         self._connection: DuckDBPyConnection = connect(
             selection, memory_limit=memory_limit, with_views=False
         )
-        self._files = selection.files
         self._materialise = input_rows < MATERIALISE_BELOW_ROWS
         self._built: set[str] = set()
         self._order = in_order(self._connection)
+        self._by_runs = ByRuns(self._connection, selection.files, self._order)
 
     def __enter__(self) -> Warehouse:
         return self
@@ -65,77 +63,37 @@ class Warehouse:
         """Close the connection; the warehouse cannot be used after it."""
         self._connection.close()
 
-    def _needed(self, names: set[str]) -> list[Model]:
-        known = models()
-        wanted: set[str] = set()
-        open_names = [n for n in names if n in known]
-        while open_names:
-            name = open_names.pop()
-            if name not in wanted:
-                wanted.add(name)
-                found = reads(self._connection, known[name].sql)
-                open_names += [t for s, t in found if s == "main" and t in known]
-        return [m for m in self._order if m.name in wanted and m.name not in self._built]
-
     def prepare(self, names: set[str] | None = None) -> None:
         """Build the named views and what they read; all of them without names."""
-        for model in self._needed(set(models()) if names is None else names):
-            if model.is_computed_once and not self._materialise:
-                self._compute_by_runs(model)
-            else:
+        wanted = models_below(self._connection, set(models()) if names is None else names)
+        for model in self._order:
+            if model.name in wanted and model.name not in self._built:
                 kind = "TABLE" if model.is_inner and self._materialise else "VIEW"
                 self._connection.execute(f'CREATE {kind} "{model.name}" AS\n{model.sql}')
-            self._built.add(model.name)
-
-    def _compute_by_runs(self, model: Model) -> None:
-        """Fill a table a few runs at a time: no row is made of two runs, and memory is bounded."""
-        raw = self._raw_below(model)
-        start = f'CREATE TABLE "{model.name}" AS'
-        try:
-            for runs in self._pieces(raw):
-                for table in raw:
-                    files = self._files.get(table, ())
-                    open_raw(self._connection, table, [f for f in files if f.parent.name in runs])
-                self._connection.execute(f"{start}\n{model.sql}")
-                start = f'INSERT INTO "{model.name}"'
-        finally:
-            for table in raw:
-                open_raw(self._connection, table, self._files.get(table, ()))
-
-    def _raw_below(self, model: Model) -> list[str]:
-        """Return the ingested tables that a model reads, at any depth."""
-        found: set[str] = set()
-        todo, done = [model.name], {""}
-        while todo:
-            name = todo.pop()
-            if name not in done:
-                done.add(name)
-                for schema, table in reads(self._connection, models()[name].sql):
-                    if schema == "raw":
-                        found.add(table)
-                    elif table in models():
-                        todo.append(table)
-        return sorted(found)
-
-    def _pieces(self, raw: Sequence[str]) -> list[set[str]]:
-        """Return the folders of the runs in groups; the files of a group are of a bounded size."""
-        sizes: dict[str, int] = {}
-        for path in (p for table in raw for p in self._files.get(table, ())):
-            sizes[path.parent.name] = sizes.get(path.parent.name, 0) + path.stat().st_size
-        pieces: list[set[str]] = [set()]
-        room = PIECE_BYTES
-        for run, size in sorted(sizes.items()):
-            if pieces[-1] and size > room:
-                pieces.append(set())
-                room = PIECE_BYTES
-            pieces[-1].add(run)
-            room -= size
-        return pieces
+                self._built.add(model.name)
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> Answer:
         """Run one of trueput's own queries."""
-        self.prepare({t for s, t in reads(self._connection, sql) if s == "main"})
-        return self._answer(sql, parameters)
+        question = Question(sql, parameters)
+        self._get_ready([question])
+        return self._answer(question)
+
+    def ask_all(self, queries: Mapping[str, str]) -> dict[str, Answer]:
+        """Run several of trueput's own queries; return the answers under the same names.
+
+        On a large selection that costs less than one after the other: what they have in common is
+        computed once.
+        """
+        questions = {name: Question(sql) for name, sql in queries.items()}
+        self._get_ready(list(questions.values()))
+        return {name: self._answer(question) for name, question in questions.items()}
+
+    def _get_ready(self, questions: Sequence[Question]) -> None:
+        """Build the views that questions read, and fill them when the selection is large."""
+        read = {t for q in questions for s, t in reads(self._connection, q.sql) if s == "main"}
+        self.prepare(read)
+        if not self._materialise and (direct := read & set(models())):
+            self._by_runs.fill(questions, direct)
 
     def columns(self, sql: str) -> dict[str, NDArray[Any]]:
         """Run one of trueput's own queries; return its columns, none of which may hold a NULL."""
@@ -145,34 +103,45 @@ class Warehouse:
 
     def view(self, name: str, order: str = "") -> list[dict[str, Any]]:
         """Return the rows of a table or view, in the documented order of columns."""
-        known = {**tables(), **views()}
-        ordering = order or ", ".join(f'"{k}"' for k in known[name].key) if name in known else order
-        tail = f" ORDER BY {ordering}" if ordering else ""
-        return self.ask(f'SELECT * FROM "{name}"{tail}').dicts()
+        return self.ask(_whole(name, order)).dicts()
+
+    def views(self, names: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+        """Return the rows of several tables or views, each in its documented order, by name."""
+        found = self.ask_all({name: _whole(name) for name in names})
+        return {name: answer.dicts() for name, answer in found.items()}
 
     def query(self, sql: str) -> Answer:
         """Run a user's SQL. Raises QueryError with the database's message."""
         import duckdb
 
+        question = Question(sql)
         try:
-            self.prepare({t for s, t in reads(self._connection, sql) if s == "main"})
-            if any(s not in {"main", "raw"} for s, _ in reads(self._connection, sql)):
+            try:
+                if any(s not in {"main", "raw"} for s, _ in reads(self._connection, sql)):
+                    self.prepare()
+                self._get_ready([question])
+            except ValueError:  # no SELECT: nothing says what it reads
                 self.prepare()
-        except ValueError:
-            self.prepare()
-        try:
-            return self._answer(sql, ())
+            return self._answer(question)
         except duckdb.Error as error:
             raise QueryError(
                 f"the query does not run: {error}", "`trueput tables` lists tables and columns"
             ) from error
 
-    def _answer(self, sql: str, parameters: Sequence[Any]) -> Answer:
-        cursor = self._connection.execute(sql, list(parameters))
+    def _answer(self, question: Question) -> Answer:
+        cursor = self._connection.execute(question.sql, list(question.parameters))
         description = cursor.description or []
         names = tuple(str(column[0]) for column in description)
         types = tuple(str(column[1]) for column in description)
         return Answer(names, types, cursor.fetchall() if description else [])
+
+
+def _whole(name: str, order: str = "") -> str:
+    """Return the query for all rows of a table or view, sorted by its key unless told otherwise."""
+    known = {**tables(), **views()}
+    key = known[name].key if name in known else ()
+    ordering = order or ", ".join(f'"{column}"' for column in key)
+    return f'SELECT * FROM "{name}"' + (f" ORDER BY {ordering}" if ordering else "")
 
 
 def write_database(selection: Selection, path: Path) -> None:

@@ -11,7 +11,7 @@ WITH captured AS (
   JOIN raw.sources AS s ON s.run_id = o.run_id AND s.source_id = o.source_id
   GROUP BY o.run_id
 ), requests AS (
-  SELECT DISTINCT run_id FROM int_requests WHERE is_load AND sent_at_ns IS NOT NULL
+  SELECT DISTINCT run_id FROM int_ruled WHERE is_load AND sent_at_ns IS NOT NULL
 )
 SELECT
   c.run_id,

@@ -9,13 +9,12 @@ SELECT
   ttft_ns, tpot_ns, itl_p99_ns, e2e_ns, client_delay_ns, client_queue_ns,
   prompt_tokens, cached_prompt_tokens, output_tokens, asked AS asked_output_tokens,
   CASE WHEN ruling <> 'not_sent' THEN sent_at_ns END AS sent_at_ns, ended_at_ns,
-  coalesce(v.preemptions, q.preemptions) AS preemption_count,
+  coalesce(v_preemptions, preemptions) AS preemption_count,
   c_status AS client_status,
   coalesce(s_bad_status, s_good_status) AS server_status,
   CASE WHEN e_aborted THEN 'aborted' WHEN e_finished THEN 'finished' WHEN e_failed THEN 'failed' END AS engine_status,
   has_undefined_test AND ruling = 'complete' AND slo IS NOT NULL AS slo_not_applicable
-FROM int_judged AS q
-LEFT JOIN (SELECT run_id, request_id, preemptions FROM raw.request_recompute) AS v USING (run_id, request_id)
+FROM int_judged
 UNION ALL BY NAME
 SELECT run_id, session, 'not_sent' AS outcome, false AS complete
 FROM int_planned, unnest(range(rows_missing)) AS missing(row_number)

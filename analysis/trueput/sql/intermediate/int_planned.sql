@@ -2,7 +2,7 @@
 -- record at all (planned, never sent).
 WITH seen AS (
   SELECT run_id, session, count(*) AS rows_seen, bool_or(in_client) AS by_client
-  FROM int_requests WHERE is_load GROUP BY run_id, session
+  FROM int_ruled WHERE is_load GROUP BY run_id, session
 ), refused AS (
   -- without a client, refusals that left only an access line belong to the load
   SELECT e.run_id, count(*) AS refused

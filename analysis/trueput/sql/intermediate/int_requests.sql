@@ -1,4 +1,5 @@
 -- One row per request of a run, what each side said kept apart: client (c_), engine (e_), server (s_).
+-- What preemption cost it (v_) stands beside.
 -- is_load: the request belongs to the measured load. With a client that is what the client sent;
 -- without one, what the servers recorded; without those, what the engine saw.
 WITH clients AS (
@@ -35,14 +36,15 @@ SELECT
   real_span(CASE WHEN c.run_id IS NOT NULL THEN coalesce(c.e2e_ns, c.ended_at_ns - c.sent_at_ns)
     WHEN s.run_id IS NOT NULL THEN coalesce(s.e2e_ns, s.ended_at_ns - s.arrived_at_ns)
     ELSE coalesce(e.e2e_ns, e.finished_at_ns - e.arrived_at_ns) END) AS e2e_ns,
-  CASE WHEN c.run_id IS NOT NULL THEN 'measured' WHEN s.run_id IS NOT NULL THEN 'measured'
-    WHEN e.e2e_ns IS NOT NULL THEN 'reported' ELSE 'measured' END AS e2e_basis,
+  CASE WHEN c.run_id IS NULL AND s.run_id IS NULL AND e.e2e_ns IS NOT NULL
+    THEN basis_rank('reported') ELSE basis_rank('measured') END AS e2e_rank,
   c.sent_at_ns - c.scheduled_at_ns AS client_delay_ns,
   c.client_queue_ns,
   coalesce(e.queue_ns, e.e2e_queue_ns, s.queue_ns, c.queue_ns) AS queue_ns,
   coalesce(e.prefill_ns, e.e2e_prefill_ns, s.prefill_ns, c.prefill_ns) AS prefill_ns,
   coalesce(e.decode_ns, e.e2e_decode_ns, s.decode_ns, c.decode_ns) AS decode_ns,
-  CASE WHEN e.e2e_queue_ns IS NOT NULL AND e.queue_ns IS NULL THEN 'measured' ELSE 'reported' END AS phase_basis,
+  CASE WHEN e.e2e_queue_ns IS NOT NULL AND e.queue_ns IS NULL
+    THEN basis_rank('measured') ELSE basis_rank('reported') END AS phase_rank,
   coalesce(e.kv_transfer_ns, s.kv_transfer_ns, c.kv_transfer_ns) AS kv_transfer_ns,
   c.gaps_ns,
   coalesce(e.prompt_tokens, s.prompt_tokens, c.prompt_tokens) AS prompt_tokens,
@@ -58,7 +60,10 @@ SELECT
   s.statuses_are_told AND s.bad_status IS NULL AND s.good_status IS NULL AS s_silent, s.error_kind AS s_error_kind,
   e.was_aborted AS e_aborted, e.was_finished AS e_finished, e.was_failed AS e_failed,
   e.finish_reason AS e_finish_reason,
-  coalesce(e.preemptions, e.preempted_events) AS preemptions
+  coalesce(e.preemptions, e.preempted_events) AS preemptions,
+  v.preemptions AS v_preemptions, v.requeue_ns AS v_requeue_ns, v.recompute_ns AS v_recompute_ns,
+  v.requeue_before_first_token_ns AS v_requeue_before_ns,
+  v.recompute_before_first_token_ns AS v_recompute_before_ns, basis_rank(v.basis) AS v_rank
 FROM clients AS c
 FULL JOIN (
   SELECT *,
@@ -69,4 +74,7 @@ FULL JOIN (
 ) AS e ON e.run_id = c.run_id AND e.request_id = c.request_id
 FULL JOIN int_server_requests AS s
   ON s.run_id = coalesce(c.run_id, e.run_id) AND s.request_id = coalesce(c.request_id, e.request_id)
+LEFT JOIN raw.request_recompute AS v
+  ON v.run_id = coalesce(c.run_id, e.run_id, s.run_id)
+  AND v.request_id = coalesce(c.request_id, e.request_id, s.request_id)
 LEFT JOIN int_run_facts AS f ON f.run_id = coalesce(c.run_id, e.run_id, s.run_id)

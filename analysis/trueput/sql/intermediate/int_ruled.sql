@@ -2,13 +2,14 @@
 -- ruling: complete, rejected, failed, aborted, unfinished, not_sent, unknown or other_traffic.
 -- A client's "ok" is a claim: the server's record, an abort in the engine, an empty or a short reply
 -- overrule it. A client timeout stays failed/timeout even where the engine logs an abort.
+-- Computed once. A long run has many events for each request, and the sides meet by their ids.
 WITH said AS (
   SELECT
     q.*,
     coalesce(q.ignore_eos, l.ignore_eos) AS eos_ignored,
     coalesce(l.asked_output_tokens, q.asked_output_tokens) AS asked,
     p.min_output_tokens,
-    regexp_matches(lower(coalesce(q.c_error_kind, '')),
+    regexp_matches(lower(q.c_error_kind),
       '^(bad request|content too large|request entity too large|payload too large|unprocessable( entity| content)?|too many requests|service unavailable)')
       AS refusal_phrase
   FROM int_requests AS q

@@ -14,16 +14,16 @@ WITH last_steps AS (
       -- an engine's log alone names no finish: its last iteration is the last sign of work
       CASE WHEN NOT bool_or(q.in_client) AND count(q.ended_at_ns) < count(*) THEN max(t.last_ns) END
     ) AS last_ns
-  FROM int_requests AS q
+  FROM int_ruled AS q
   LEFT JOIN last_steps AS t ON t.run_id = q.run_id
   WHERE q.is_load AND q.sent_at_ns IS NOT NULL
   GROUP BY q.run_id, q.session
 ), changes AS (
-  SELECT run_id, session, sent_at_ns AS at_ns, 1 AS change FROM int_requests
+  SELECT run_id, session, sent_at_ns AS at_ns, 1 AS change FROM int_ruled
   WHERE is_load AND sent_at_ns IS NOT NULL AND ended_at_ns IS NOT NULL
     AND (SELECT rule = 'steady' FROM window_policy)
   UNION ALL
-  SELECT run_id, session, ended_at_ns, -1 FROM int_requests
+  SELECT run_id, session, ended_at_ns, -1 FROM int_ruled
   WHERE is_load AND sent_at_ns IS NOT NULL AND ended_at_ns IS NOT NULL
     AND (SELECT rule = 'steady' FROM window_policy)
 ), flight AS (

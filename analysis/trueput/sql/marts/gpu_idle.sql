@@ -9,7 +9,7 @@ WITH stays AS (
     -- (least and greatest skip what is not known)
     least(CASE WHEN q.e_finished THEN coalesce(q.e_ended_at_ns, q.ended_at_ns)
       ELSE greatest(q.e_ended_at_ns, q.ended_at_ns, q.sent_at_ns) END, w.to_ns) AS end_ns
-  FROM int_requests AS q
+  FROM int_ruled AS q
   JOIN int_run_windows AS w ON w.run_id = q.run_id
   WHERE coalesce(q.e_arrived_at_ns, q.sent_at_ns) IS NOT NULL AND w.from_ns IS NOT NULL
     -- where the engine's own record exists, what it never admitted was never in it

@@ -3,15 +3,15 @@
 WITH summed AS (
   SELECT
     run_id, count(*) AS requests, sum(e2e_ns) AS whole_ns,
-    sum(queue_ns) AS q, count(queue_ns) AS qn, max(basis_rank(queue_basis)) FILTER (queue_ns IS NOT NULL) AS qb,
-    sum(prefill_ns) AS p, count(prefill_ns) AS pn, max(basis_rank(prefill_basis)) FILTER (prefill_ns IS NOT NULL) AS pb,
-    sum(decode_ns) AS d, count(decode_ns) AS dn, max(basis_rank(decode_basis)) FILTER (decode_ns IS NOT NULL) AS db,
-    sum(requeue_ns) AS w, count(requeue_ns) AS wn, max(basis_rank(requeue_basis)) FILTER (requeue_ns IS NOT NULL) AS wb,
-    sum(recompute_ns) AS c, count(recompute_ns) AS cn, max(basis_rank(recompute_basis)) FILTER (recompute_ns IS NOT NULL) AS cb,
-    sum(kv_transfer_ns) AS k, count(kv_transfer_ns) AS kn, max(basis_rank(kv_transfer_basis)) FILTER (kv_transfer_ns IS NOT NULL) AS kb,
-    sum(outside_ns) AS o, count(outside_ns) AS n_o, max(basis_rank(outside_basis)) FILTER (outside_ns IS NOT NULL) AS ob,
-    sum(unattributed_ns) AS u, count(unattributed_ns) AS un, max(basis_rank(unattributed_basis)) FILTER (unattributed_ns IS NOT NULL) AS ub
-  FROM request_phases
+    sum(queue_ns) AS q, count(queue_ns) AS qn, max(queue_rank) AS qb,
+    sum(prefill_ns) AS p, count(prefill_ns) AS pn, max(prefill_rank) AS pb,
+    sum(decode_ns) AS d, count(decode_ns) AS dn, max(decode_rank) AS db,
+    sum(requeue_ns) AS w, count(requeue_ns) AS wn, max(requeue_rank) AS wb,
+    sum(recompute_ns) AS c, count(recompute_ns) AS cn, max(recompute_rank) AS cb,
+    sum(kv_transfer_ns) AS k, count(kv_transfer_ns) AS kn, max(kv_transfer_rank) AS kb,
+    sum(outside_ns) AS o, count(outside_ns) AS n_o, max(outside_rank) AS ob,
+    sum(unattributed_ns) AS u, count(unattributed_ns) AS un, max(unattributed_rank) AS ub
+  FROM int_phases
   WHERE is_load AND e2e_ns IS NOT NULL
   GROUP BY run_id
 ), long AS (

@@ -4,8 +4,8 @@
 SELECT
   run_id,
   -- an internal id is the external one, a dash and eight hex digits
-  CASE WHEN request_id IS NOT NULL THEN external_id(request_id)
-    ELSE external_id(regexp_replace(engine_request_id, '-[0-9a-f]{8}$', '')) END AS request_id,
+  coalesce(external_id(request_id),
+    external_id(regexp_replace(engine_request_id, '-[0-9a-f]{8}$', ''))) AS request_id,
   engine_request_id, event, at_ns, max_tokens, prompt_tokens, detail,
   CASE event WHEN 'received' THEN 1 WHEN 'added' THEN 2 WHEN 'queued' THEN 2 WHEN 'scheduled' THEN 2
     WHEN 'aborted' THEN 4 WHEN 'failed' THEN 8 WHEN 'finished' THEN 16 WHEN 'preempted' THEN 32

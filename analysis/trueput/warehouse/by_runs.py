@@ -1,0 +1,198 @@
+"""Large selections: what questions read is computed a few runs at a time, and only what they read.
+
+No row of any model is made of two runs. So a model can be filled with the rows of some runs after
+those of others, and the hash tables of a join or a grouping hold a few runs, not all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trueput.warehouse.connect import open_raw
+from trueput.warehouse.models import Model, models, reads
+from trueput.warehouse.plans import Question, columns_read
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+PIECE_BYTES = 96 << 20
+"""About as much Parquet of several runs is computed in one go."""
+
+
+def models_below(connection: DuckDBPyConnection, names: Iterable[str]) -> set[str]:
+    """Return those of the names that are models, and all models that they read, at any depth."""
+    known = models()
+    found: set[str] = set()
+    todo = [n for n in names if n in known]
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            read = reads(connection, known[name].sql)
+            todo += [t for s, t in read if s == "main" and t in known]
+    return found
+
+
+class ByRuns:
+    """Models of a large selection, computed by runs for the questions that are asked.
+
+    Schema `planned` holds an empty table for each model that was asked for, with all its columns:
+    questions are planned over it. Schema `kept` holds the columns that questions read, filled.
+    """
+
+    def __init__(
+        self,
+        connection: DuckDBPyConnection,
+        files: Mapping[str, Sequence[Path]],
+        order: Sequence[Model],
+    ) -> None:
+        self._connection = connection
+        self._files = files
+        self._order = order
+        self._types: dict[str, dict[str, str]] = {}
+        self._kept: dict[str, set[str]] = {}
+        self._replaced: set[str] = set()
+        for schema in ("planned", "kept"):
+            connection.execute(f"CREATE SCHEMA {schema}")
+
+    def fill(self, questions: Sequence[Question], names: set[str]) -> None:
+        """Let the views `names` show tables that hold all that these questions read of them.
+
+        `names`: the models that the questions read; their views stand. Raises the database's error
+        where a question cannot be planned.
+        """
+        self._restore()
+        needed = self._needed(questions, names)
+        self._restore()
+        todo = {n: c for n, c in needed.items() if not c <= self._kept.get(n, set())}
+        if todo:
+            self._compute(todo)
+            self._restore()
+        for name in names:
+            self._show(name, "kept", self._kept[name])
+
+    def _needed(self, questions: Iterable[Question], names: Iterable[str]) -> dict[str, set[str]]:
+        """Return which columns of the models the questions read; of each at least one."""
+        needed: dict[str, set[str]] = {name: set() for name in names}
+        for name in needed:
+            self._describe(name)
+        for name in needed:
+            self._show(name, "planned", self._types[name])
+        for question in questions:
+            found = columns_read(self._connection, question, "planned", needed)
+            for name, columns in found.items():
+                needed[name] |= columns
+        return {n: c or {next(iter(self._types[n]))} for n, c in needed.items()}
+
+    def _describe(self, name: str) -> None:
+        """Learn the columns of a model and their types, and make its empty table."""
+        if name not in self._types:
+            rows = self._connection.execute(f'DESCRIBE FROM "{name}"').fetchall()
+            self._types[name] = {str(row[0]): str(row[1]) for row in rows}
+            columns = ", ".join(f'"{c}" {t}' for c, t in self._types[name].items())
+            self._connection.execute(f'CREATE TABLE planned."{name}" ({columns})')
+
+    def _show(self, name: str, schema: str, columns: Iterable[str]) -> None:
+        """Let a view show a table; whoever reads another column than these gets an error."""
+        there = set(columns)
+        shown = ", ".join(
+            f'"{c}"' if c in there else f"""error('`{c}` was not computed')::{t} AS "{c}\""""
+            for c, t in self._types[name].items()
+        )
+        self._create_view(name, f'SELECT {shown} FROM {schema}."{name}"')
+        self._replaced.add(name)
+
+    def _restore(self) -> None:
+        """Let every view be what its file says."""
+        for name in self._replaced:
+            self._create_view(name, models()[name].sql)
+        self._replaced.clear()
+
+    def _create_view(self, name: str, sql: str) -> None:
+        self._connection.execute(f'CREATE OR REPLACE VIEW "{name}" AS\n{sql}')
+
+    def _compute(self, wanted: Mapping[str, set[str]]) -> None:
+        """Fill the tables of models, a few runs at a time."""
+        steps = self._shared_steps(wanted)
+        fills = {name: self._fill_of(name, columns) for name, columns in wanted.items()}
+        for name, columns in wanted.items():
+            self._make_empty(name, columns)
+            self._kept[name] = columns
+        raw = self._raw_below([*wanted, *steps])
+        try:
+            for runs in self._pieces(raw):
+                for table in raw:
+                    files = self._files.get(table, ())
+                    open_raw(self._connection, table, [f for f in files if f.parent.name in runs])
+                for name, (columns, sql) in steps.items():
+                    self._make_empty(name, columns)
+                    self._connection.execute(f'INSERT INTO kept."{name}"\n{sql}')
+                for name, sql in fills.items():
+                    self._connection.execute(f'INSERT INTO kept."{name}"\n{sql}')
+        finally:
+            for table in raw:
+                open_raw(self._connection, table, self._files.get(table, ()))
+            for name, (columns, _) in steps.items():
+                self._make_empty(name, columns)
+
+    def _shared_steps(self, wanted: Mapping[str, set[str]]) -> dict[str, tuple[set[str], str]]:
+        """Return the columns and the query of models that are computed once for all the wanted.
+
+        In the order of computing. Their views show the tables to come.
+        """
+        below = models_below(self._connection, wanted)
+        names = [m.name for m in self._order if m.is_computed_once and m.name in below]
+        asked = [Question(self._fill_of(name, columns)) for name, columns in wanted.items()]
+        steps: dict[str, tuple[set[str], str]] = {}
+        for name in reversed(names):
+            if name not in wanted:
+                columns = self._needed(asked, [name])[name]
+                self._restore()
+                sql = self._fill_of(name, columns)
+                asked.append(Question(sql))
+                steps[name] = columns, sql
+        for name, (columns, _) in steps.items():
+            self._make_empty(name, columns)
+            self._show(name, "kept", columns)
+        return dict(reversed(steps.items()))
+
+    def _fill_of(self, name: str, columns: set[str]) -> str:
+        """Return the query for these columns of a model."""
+        return f"SELECT {self._list(name, columns)} FROM (\n{models()[name].sql}\n)"
+
+    def _make_empty(self, name: str, columns: set[str]) -> None:
+        """Let the table of a model be empty and have these columns."""
+        chosen = self._list(name, columns)
+        self._connection.execute(
+            f'CREATE OR REPLACE TABLE kept."{name}" AS SELECT {chosen} FROM planned."{name}"'
+        )
+
+    def _list(self, name: str, columns: set[str]) -> str:
+        """Return these columns in the model's order, as SQL."""
+        return ", ".join(f'"{c}"' for c in self._types[name] if c in columns)
+
+    def _raw_below(self, names: Iterable[str]) -> list[str]:
+        """Return the ingested tables that models read, at any depth."""
+        known = models()
+        found: set[str] = set()
+        for name in models_below(self._connection, names):
+            read = reads(self._connection, known[name].sql)
+            found |= {table for schema, table in read if schema == "raw"}
+        return sorted(found)
+
+    def _pieces(self, raw: Sequence[str]) -> list[set[str]]:
+        """Return the folders of the runs in groups; the files of a group are of a bounded size."""
+        sizes: dict[str, int] = {}
+        for path in (p for table in raw for p in self._files.get(table, ())):
+            sizes[path.parent.name] = sizes.get(path.parent.name, 0) + path.stat().st_size
+        pieces: list[set[str]] = [set()]
+        room = PIECE_BYTES
+        for run, size in sorted(sizes.items()):
+            if pieces[-1] and size > room:
+                pieces.append(set())
+                room = PIECE_BYTES
+            pieces[-1].add(run)
+            room -= size
+        return pieces
