@@ -127,14 +127,19 @@ def constant(value: Any, count: int, kind: pa.DataType) -> Any:
 
 
 def _cast(table: str, array: Any, item: Any) -> Any:
-    if array.type == item.type:
+    if array.type == item.type and not _has_null_word(array):
         return array
     try:
-        if item.type == CODED and not pa.types.is_dictionary(array.type):
+        if item.type == CODED and (array.type == CODED or not pa.types.is_dictionary(array.type)):
             return array.cast(pa.string()).dictionary_encode()
         return array.cast(item.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidRowsError(f"{table}.{item.name}: {error}") from error
+
+
+def _has_null_word(array: Any) -> bool:
+    """Return whether a NULL stands among the words of a dictionary: no row of it counts as NULL."""
+    return array.type == CODED and any(chunk.dictionary.null_count for chunk in array.chunks)
 
 
 def _validate(definition: Table, rows: pa.Table) -> None:

@@ -34,12 +34,9 @@ from trueput.ingest.folders import (
 )
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
-from trueput.ingest.store import Manifest, Store, encode
+from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
 from trueput.source_api import Clock, Fact, Problem, ReadOptions, Severity
 from trueput.sources import all_sources
-
-READER_VERSION = "3"
-"""Raised when the same bytes would give other rows."""
 
 PARALLEL_FROM_BYTES = 48 << 20
 MAX_PROBLEM_SHARE = 0.5

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trueput.errors import InputError, UsageError
-from trueput.ingest.store import Manifest, Store
+from trueput.ingest.store import READER_VERSION, Manifest, Store
 from trueput.slo import Slo, parse_slo
 from trueput.verbs import baseline_file
 from trueput.warehouse.connect import Selection, parse_window
@@ -86,7 +86,7 @@ def _free_name(store: Store, folder: RunFolder, digest: str) -> str:
 def ensure_run(folder: RunFolder, reading: Reading) -> str:
     """Ingest a run folder when it is new or changed; return its run_id."""
     from trueput.ingest.folders import content_sha256
-    from trueput.ingest.run import READER_VERSION, hash_run, ingest_run
+    from trueput.ingest.run import hash_run, ingest_run
 
     store = reading.open_store()
     hashes = hash_run(folder)
@@ -167,6 +167,7 @@ def selection(
         slo_origin=reading.slo_origin,
         judging=reading.judging,
         window=parse_window(reading.window),
+        mixed=any(m.reader_version != READER_VERSION for m in manifests.values()),
     )
     return made, manifests
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trueput.warehouse.connect import open_raw
+from trueput.warehouse.connect import Selection, open_raw
 from trueput.warehouse.models import Model, models, reads
 from trueput.warehouse.plans import Question, columns_read
 
@@ -45,11 +45,12 @@ class ByRuns:
     def __init__(
         self,
         connection: DuckDBPyConnection,
-        files: Mapping[str, Sequence[Path]],
+        selection: Selection,
         order: Sequence[Model],
     ) -> None:
         self._connection = connection
-        self._files = files
+        self._files = selection.files
+        self._mixed = selection.mixed
         self._order = order
         self._types: dict[str, dict[str, str]] = {}
         self._kept: dict[str, set[str]] = {}
@@ -125,7 +126,7 @@ class ByRuns:
             for runs in self._pieces(raw):
                 for table in raw:
                     files = self._files.get(table, ())
-                    open_raw(self._connection, table, [f for f in files if f.parent.name in runs])
+                    self._open(table, [f for f in files if f.parent.name in runs])
                 for name, (columns, sql) in steps.items():
                     self._make_empty(name, columns)
                     self._connection.execute(f'INSERT INTO kept."{name}"\n{sql}')
@@ -133,9 +134,12 @@ class ByRuns:
                     self._connection.execute(f'INSERT INTO kept."{name}"\n{sql}')
         finally:
             for table in raw:
-                open_raw(self._connection, table, self._files.get(table, ()))
+                self._open(table, self._files.get(table, ()))
             for name, (columns, _) in steps.items():
                 self._make_empty(name, columns)
+
+    def _open(self, table: str, files: Sequence[Path]) -> None:
+        open_raw(self._connection, table, files, mixed=self._mixed)
 
     def _shared_steps(self, wanted: Mapping[str, set[str]]) -> dict[str, tuple[set[str], str]]:
         """Return the columns and the query of models that are computed once for all the wanted.

@@ -49,6 +49,8 @@ class Selection:
     """Without `slo`: where latencies start and whether an undefined metric passes, else the
     objective that each run's files record, as they record it."""
     window: Window = field(default_factory=Window)
+    mixed: bool = False
+    """Some files were written by another version of trueput, and may lack columns."""
 
 
 def parse_window(text: str) -> Window:
@@ -97,12 +99,25 @@ def _empty(table: Table) -> str:
     return f"SELECT {columns} WHERE false"
 
 
-def _table_body(table: Table, paths: Sequence[Path]) -> str:
+def _table_body(
+    connection: DuckDBPyConnection, table: Table, paths: Sequence[Path], *, mixed: bool
+) -> str:
     if not paths:
         return _empty(table)
     names = ", ".join(literal(str(p)) for p in sorted(paths))
-    columns = ", ".join(f'"{c.name}"' for c in table.columns)
-    return f"SELECT {columns} FROM read_parquet([{names}], hive_partitioning = false)"
+    columns = [f'"{c.name}"' for c in table.columns]
+    if not mixed:
+        return (
+            f"SELECT {', '.join(columns)} FROM read_parquet([{names}], hive_partitioning = false)"
+        )
+    rows = connection.execute(f"SELECT DISTINCT name FROM parquet_schema([{names}])").fetchall()
+    there = {name for (name,) in rows}
+    columns = [
+        f'"{c.name}"' if c.name in there else f'NULL::{_SQL_TYPES[c.storage]} AS "{c.name}"'
+        for c in table.columns
+    ]
+    options = "hive_partitioning = false, union_by_name = true"
+    return f"SELECT {', '.join(columns)} FROM read_parquet([{names}], {options})"
 
 
 def _slo_body(selection: Selection) -> str:
@@ -151,9 +166,14 @@ def slo_classes_body(classes: Sequence[SloClass]) -> str:
     return " UNION ALL ".join(rows) + ("" if classes else " WHERE false")
 
 
-def open_raw(connection: DuckDBPyConnection, name: str, paths: Sequence[Path]) -> None:
-    """Let the table `name` in schema `raw` be the rows of these Parquet files."""
-    body = _table_body(tables()[name], paths)
+def open_raw(
+    connection: DuckDBPyConnection, name: str, paths: Sequence[Path], *, mixed: bool = False
+) -> None:
+    """Let the table `name` in schema `raw` be the rows of these Parquet files.
+
+    With `mixed` some may lack columns, which are NULL then.
+    """
+    body = _table_body(connection, tables()[name], paths, mixed=mixed)
     connection.execute(f'CREATE OR REPLACE VIEW raw."{name}" AS {body}')
 
 
@@ -163,7 +183,7 @@ def build_tables(connection: DuckDBPyConnection, selection: Selection) -> None:
     for text in macros().values():
         connection.execute(text)
     for name in tables():
-        open_raw(connection, name, selection.files.get(name, ()))
+        open_raw(connection, name, selection.files.get(name, ()), mixed=selection.mixed)
     window = selection.window
     connection.execute(
         "CREATE OR REPLACE VIEW window_policy AS SELECT "

@@ -51,7 +51,7 @@ class Warehouse:
         self._materialise = input_rows < MATERIALISE_BELOW_ROWS
         self._built: set[str] = set()
         self._order = in_order(self._connection)
-        self._by_runs = ByRuns(self._connection, selection.files, self._order)
+        self._by_runs = ByRuns(self._connection, selection, self._order)
 
     def __enter__(self) -> Warehouse:
         return self

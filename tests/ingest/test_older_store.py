@@ -1,0 +1,42 @@
+"""A run that an older version wrote, beside one of today's: what its files lack is unknown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from ingest.made import write_log
+
+from trueput.verbs.ingest import ingest
+from trueput.verbs.opening import Reading
+from trueput.verbs.sql import sql
+
+
+def age(store: Path, run_id: str, table: str, column: str) -> None:
+    """Take a column out of a run's parts, as before it existed, and say so in the manifest."""
+    for part in (store / table / run_id).glob("*.parquet"):
+        pq.write_table(pq.read_table(part).drop_columns([column]), part)
+    manifest = store / "_runs" / f"{run_id}.json"
+    told = json.loads(manifest.read_text("utf-8"))
+    manifest.write_text(json.dumps({**told, "reader_version": "0"}), encoding="utf-8")
+
+
+@pytest.mark.parametrize("old", [["a"], ["b"], ["a", "b"]])
+def test_a_column_that_did_not_exist_is_null(tmp_path: Path, old: list[str]) -> None:
+    store = tmp_path / "store"
+    for name in ("a", "b"):
+        write_log(tmp_path / name / "server.log")
+        ingest([tmp_path / name], store=store)
+    for run_id in old:
+        age(store, run_id, "engine_steps", "kv_used_ratio")
+        age(store, run_id, "engine_steps", "generation_tokens")
+    question = (
+        "SELECT run_id, count(*) AS steps, count(generation_tokens) AS told FROM engine_steps "
+        "GROUP BY run_id ORDER BY run_id"
+    )
+    assert sql(question, Reading(store=store)).dicts() == [
+        {"run_id": name, "steps": 12, "told": 0 if name in old else 12} for name in ("a", "b")
+    ]
+    assert len(sql("FROM run_phases", Reading(store=store)).dicts()) > 0
