@@ -67,11 +67,16 @@ def _gpu_steps(run: RunInput, out: RunOutput) -> None:
         iterations = log_iterations(run.parts, out.rows.get("step_work"))
         rows = gpu_steps(run.run_id, run.parts, iterations, spec, offsets)
     except Exception as error:  # noqa: BLE001  the run must not be lost with its attribution
-        text = f"{type(error).__name__} while dividing the GPU time of steps; it stays whole"
-        out.problems.append(Problem("ATTR005", Severity.ERROR, text))
+        out.problems.append(_undivided(error))
         return
     if rows is not None:
         out.rows["gpu_steps"] = rows
+        out.made_while_written["gpu_steps"] = _undivided
+
+
+def _undivided(error: Exception) -> Problem:
+    text = f"{type(error).__name__} while dividing the GPU time of steps; it stays whole"
+    return Problem("ATTR005", Severity.ERROR, text)
 
 
 def _sessions(run: RunInput, clients: list[str]) -> Sessions:

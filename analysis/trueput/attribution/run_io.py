@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,9 @@ class RunOutput:
     rows: dict[str, Any] = field(default_factory=dict)
     """Table -> rows: dicts, a DataFrame, an iterator of frames or tables, or a function called
     last."""
+    made_while_written: dict[str, Callable[[Exception], Problem]] = field(default_factory=dict)
+    """Tables whose rows are made while they are written, with what a failure then means: the run
+    keeps everything else."""
     clock_fits: dict[str, ClockFit] = field(default_factory=dict)
     sessions: Sessions = field(default_factory=Sessions)
     problems: list[Problem] = field(default_factory=list)

@@ -280,16 +280,24 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
         path.unlink()  # the merged rows of attribution take their place
     counts = {t: sum(r.rows.get(t, 0) for r in work.results) for t in parts}
     usable = _usable(work)
-    derived: dict[str, Any] = dict(output.rows)
-    derived["runs"] = [_run_row(work, digest, facts, output, usable)]
-    derived["sources"] = _source_rows(work, output)
-    derived["problems"] = _problem_rows(work)
-    for table, rows in derived.items():
+
+    def put(table: str, rows: Any) -> None:
         path = work.target(table, "run")
-        written = _write_derived(table, rows, work.run_id, path)
-        if written:
+        if written := _write_derived(table, rows, work.run_id, path):
             parts.setdefault(table, []).append(path)
             counts[table] = counts.get(table, 0) + written
+
+    for table, rows in output.rows.items():
+        try:
+            put(table, rows)
+        except Exception as error:
+            if table not in output.made_while_written:
+                raise
+            work.target(table, "run").unlink(missing_ok=True)
+            work.problems.append((None, output.made_while_written[table](error)))
+    put("runs", [_run_row(work, digest, facts, output, usable)])
+    put("sources", _source_rows(work, output))
+    put("problems", _problem_rows(work))
     files = {
         t: sorted(p.relative_to(work.store.root).as_posix() for p in paths)
         for t, paths in sorted(parts.items())
