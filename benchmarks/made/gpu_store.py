@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from trueput.arrow import conform
 from trueput.ingest.read import PartWriter
-from trueput.ingest.run import READER_VERSION
+from trueput.ingest.store import READER_VERSION
 from trueput.ingest.store import Manifest, Store, encode
 
 RUN, SOURCE = "profile", "profile.sqlite"

@@ -2,6 +2,7 @@
 -- The device's time is cut at every start and end of an operation; a piece is compute where a
 -- compute kernel runs, else communication, else copy (so both are exposed only), else graph_span.
 -- A piece belongs to the step of the operation of its class that started last.
+-- Computed once. The ledger reads it several times, and there are two cuts for each operation.
 WITH edges AS (
   SELECT run_id, device_key, at_ns,
     sum(compute) AS compute, sum(communication) AS communication, sum(copy) AS copy, sum(span) AS span,
