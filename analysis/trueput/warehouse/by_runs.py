@@ -58,6 +58,15 @@ class ByRuns:
         for schema in ("planned", "kept"):
             connection.execute(f"CREATE SCHEMA {schema}")
 
+    def create(self, wanted: Sequence[Model]) -> None:
+        """Create the views of models, in order, as their files say."""
+        for model in wanted:
+            self._create_view(model.name, model.sql)
+            if model.is_computed_once:
+                self._describe(model.name)
+                self._show(model.name, "planned", self._types[model.name])
+        self._restore()
+
     def fill(self, questions: Sequence[Question], names: set[str]) -> None:
         """Let the views `names` show tables that hold all that these questions read of them.
 
@@ -76,16 +85,34 @@ class ByRuns:
 
     def _needed(self, questions: Iterable[Question], names: Iterable[str]) -> dict[str, set[str]]:
         """Return which columns of the models the questions read; of each at least one."""
-        needed: dict[str, set[str]] = {name: set() for name in names}
-        for name in needed:
+        chosen = set(names)
+        shared = self._plan_shared(chosen)
+        for name in chosen - set(shared):
             self._describe(name)
-        for name in needed:
             self._show(name, "planned", self._types[name])
-        for question in questions:
-            found = columns_read(self._connection, question, "planned", needed)
-            for name, columns in found.items():
-                needed[name] |= columns
+        needed = self._read_by(questions, chosen)
         return {n: c or {next(iter(self._types[n]))} for n, c in needed.items()}
+
+    def _plan_shared(self, wanted: Iterable[str]) -> list[str]:
+        """Let the views of models that are computed once show empty tables; return the models.
+
+        Bottom-up, so that each is planned over the tables of those that it reads: written into
+        each other they would take minutes to plan.
+        """
+        below = models_below(self._connection, wanted)
+        names = [m.name for m in self._order if m.is_computed_once and m.name in below]
+        for name in names:
+            self._describe(name)
+            self._show(name, "planned", self._types[name])
+        return names
+
+    def _read_by(self, questions: Iterable[Question], names: Iterable[str]) -> dict[str, set[str]]:
+        """Return which columns of the shown empty tables the questions read."""
+        found: dict[str, set[str]] = {name: set() for name in names}
+        for question in questions:
+            for name, columns in columns_read(self._connection, question, "planned", found).items():
+                found[name] |= columns
+        return found
 
     def _describe(self, name: str) -> None:
         """Learn the columns of a model and their types, and make its empty table."""
@@ -106,9 +133,13 @@ class ByRuns:
         self._replaced.add(name)
 
     def _restore(self) -> None:
-        """Let every view be what its file says."""
-        for name in self._replaced:
-            self._create_view(name, models()[name].sql)
+        """Let every view be what its file says.
+
+        From the top down: what a view reads is then still a table, and cheap to plan.
+        """
+        for model in reversed(self._order):
+            if model.name in self._replaced:
+                self._create_view(model.name, model.sql)
         self._replaced.clear()
 
     def _create_view(self, name: str, sql: str) -> None:
@@ -146,17 +177,18 @@ class ByRuns:
 
         In the order of computing. Their views show the tables to come.
         """
-        below = models_below(self._connection, wanted)
-        names = [m.name for m in self._order if m.is_computed_once and m.name in below]
-        asked = [Question(self._fill_of(name, columns)) for name, columns in wanted.items()]
+        names = [name for name in self._plan_shared(wanted) if name not in wanted]
+        needed = self._read_by(
+            [Question(self._fill_of(name, columns)) for name, columns in wanted.items()], names
+        )
         steps: dict[str, tuple[set[str], str]] = {}
         for name in reversed(names):
-            if name not in wanted:
-                columns = self._needed(asked, [name])[name]
-                self._restore()
-                sql = self._fill_of(name, columns)
-                asked.append(Question(sql))
-                steps[name] = columns, sql
+            columns = needed[name] or {next(iter(self._types[name]))}
+            sql = self._fill_of(name, columns)
+            for lower, read in self._read_by([Question(sql)], names).items():
+                needed[lower] |= read
+            steps[name] = columns, sql
+        self._restore()
         for name, (columns, _) in steps.items():
             self._make_empty(name, columns)
             self._show(name, "kept", columns)

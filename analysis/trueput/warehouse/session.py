@@ -66,11 +66,14 @@ class Warehouse:
     def prepare(self, names: set[str] | None = None) -> None:
         """Build the named views and what they read; all of them without names."""
         wanted = models_below(self._connection, set(models()) if names is None else names)
-        for model in self._order:
-            if model.name in wanted and model.name not in self._built:
-                kind = "TABLE" if model.is_inner and self._materialise else "VIEW"
-                self._connection.execute(f'CREATE {kind} "{model.name}" AS\n{model.sql}')
-                self._built.add(model.name)
+        new = [m for m in self._order if m.name in wanted and m.name not in self._built]
+        self._built |= {model.name for model in new}
+        if not self._materialise:
+            self._by_runs.create(new)
+            return
+        for model in new:
+            kind = "TABLE" if model.is_inner else "VIEW"
+            self._connection.execute(f'CREATE {kind} "{model.name}" AS\n{model.sql}')
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> Answer:
         """Run one of trueput's own queries."""

@@ -3,6 +3,7 @@
 -- iterations are missing. Where printed times exceed the window, the excess is taken from the largest,
 -- then the next. Recompute is open where the run's recomputed tokens have no single value: what some
 -- steps show stands as recompute, its high is the run's, and the lows of prefill and decode are 0.
+-- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH sums AS (
   SELECT
     t.run_id,

@@ -3,6 +3,7 @@
 -- heaviest takes the rest, so that the cells of a device sum to the window.
 -- Gaps inside the capture are idle; outside it, or where graph launches hide their kernels, nothing
 -- is known: unattributed.
+-- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH classes AS (
   SELECT run_id, device_key, class, CAST(sum(time_ns) AS BIGINT) AS class_ns
   FROM int_gpu_segments GROUP BY run_id, device_key, class

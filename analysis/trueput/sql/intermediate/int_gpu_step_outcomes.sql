@@ -1,6 +1,7 @@
 -- One row per GPU step, kind of work and outcome: the share of that work that went to the outcome.
 -- Where the step was matched with an engine iteration whose requests are known, they decide; else
 -- the run's own shares by tokens; without any request the outcome is unknown.
+-- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH matched AS (
   SELECT s.run_id, s.gpu_step_ix, k.work, k.outcome, k.share
   FROM raw.gpu_steps AS s

@@ -2,6 +2,7 @@
 -- Where the replay tells which requests an iteration served, the weight is the iteration time that
 -- went to them (int_step_shares), in ns. Elsewhere it is what requests of each outcome had computed
 -- over the run: uncached prompt tokens, decoded tokens, recomputed tokens.
+-- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH tokens AS (
   SELECT
     o.run_id,
