@@ -46,7 +46,7 @@ from trueput.source_api import (
 )
 from trueput.sources.vllm_log.block import NO_TIME, Block
 from trueput.sources.vllm_log.dates import Dates
-from trueput.sources.vllm_log.facts import INTERESTING, REST, Facts
+from trueput.sources.vllm_log.facts import DATELESS, INTERESTING, REST, Facts
 from trueput.sources.vllm_log.lives import Lives, Numbered
 from trueput.sources.vllm_log.places import PADDING, Flags
 from trueput.sources.vllm_log.prefix import PREFIX
@@ -192,6 +192,7 @@ class Reading:
             (int(block.rest_line[at]), block.rest[at].as_py())
             for at in np.flatnonzero(_matches(block.rest, REST)).tolist()
         ]
+        self.note_dateless(block.rest_line[_matches(block.rest, DATELESS)].tolist())
         samples = self.samples.read(
             rows.line[is_sample],
             rows.at_ns[is_sample],
@@ -205,6 +206,11 @@ class Reading:
         items += slices("engine_samples", {**samples.columns(), "incarnation": sample_lives})
         items += slices("request_events", events)
         return items
+
+    def note_dateless(self, lines: list[int]) -> None:
+        """Report lines without a prefix that is known."""
+        if lines:
+            self.problems.add("VLOG017", lines[0], count=len(lines))
 
     def finish(self) -> Iterator[Item]:
         """Yield what is known only at the end: facts, the clock, the problems."""

@@ -100,6 +100,11 @@ REST: Final = (
 )
 LATER: Final = r"^(?:[^A-Za-z0-9]{0,80}version +v?[0-9]|(?:[A-Za-z0-9_.]+\.)?EngineDeadError)"
 """What is looked for in the later lines of a message: the banner, the end of a traceback."""
+DATELESS: Final = (
+    r"^(?:\([^()]* pid=[0-9]+\) +)?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) "
+    r"[0-9]{2}:[0-9]{2}:[0-9]{2} \[?[^ \]]+:[0-9]+\]"
+)
+"""A prefix that says no date: a formatter of the user's own."""
 REST_HEAD: Final = re.compile(r"^(?:\([^()]* pid=[0-9]+\) +)?(?:INFO: +)?")
 ENGINE_RANK: Final = re.compile(r"[A-Za-z_]+_(?:DP)?([0-9]+) pid=")
 

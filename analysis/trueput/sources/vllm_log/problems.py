@@ -24,6 +24,9 @@ CODES: Final = {
     "VLOG013": "a line is longer than 16 MiB; only its start was looked at",
     "VLOG014": "no line of this file has a vLLM prefix",
     "VLOG015": "the last date lies after the file's own time; the year was guessed wrong",
+    "VLOG016": "lines that look complete were taken as the rest of a message of several lines, "
+    "as the carriage return before them says; they were not read",
+    "VLOG017": "lines with a level and a time but no date are of an unknown form; not read",
 }
 """What each code means."""
 

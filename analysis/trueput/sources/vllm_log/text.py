@@ -15,10 +15,14 @@ from trueput.sources.vllm_log.problems import Problems
 ANSI: Final = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
+CRLF_SHARE: Final = 0.9
+"""A file that went through Windows or a terminal may begin with a line that did not."""
+
+
 def is_crlf(head: bytes) -> bool:
-    """Return whether every line of `head` ends in CR LF: a file that went through Windows."""
+    """Return whether nearly every line of `head` ends in CR LF."""
     feeds = head.count(b"\n")
-    return feeds > 1 and head.count(b"\r\n") == feeds
+    return feeds > 1 and head.count(b"\r\n") >= CRLF_SHARE * feeds
 
 
 def clean(data: bytes, first_line: int, crlf: bool, problems: Problems) -> bytes:

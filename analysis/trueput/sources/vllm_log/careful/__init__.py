@@ -19,7 +19,7 @@ from trueput.sources.vllm_log.careful.frames import batches_of, split_off
 from trueput.sources.vllm_log.careful.last_line import is_whole
 from trueput.sources.vllm_log.careful.lines import Lines, read
 from trueput.sources.vllm_log.careful.steps import take_steps
-from trueput.sources.vllm_log.facts import INTERESTING, LATER, REST
+from trueput.sources.vllm_log.facts import DATELESS, INTERESTING, LATER, REST
 from trueput.sources.vllm_log.lives import Numbered
 from trueput.sources.vllm_log.samples import STATS
 
@@ -49,6 +49,8 @@ def items(reading: Reading, lines: Lines, carried: int | None) -> list[Item]:
     told = list(messages.filter(MESSAGE.str.contains(INTERESTING)).iter_rows())
     if lines.later.height:
         told += lines.later.filter(MESSAGE.str.contains(LATER)).iter_rows()
+    dateless = lines.rest.filter(pl.col("text").str.contains(DATELESS))
+    reading.note_dateless(dateless["line"].to_list())
     bare = lines.rest.filter(pl.col("text").str.contains(REST)).rows()
     items: list[Item] = [*reading.facts.read(told, bare, lambda n: lines.time_before(n, carried))]
     step_lives, sample_lives = reading.lives.number(_numbered(step_rows), samples.numbered())

@@ -23,6 +23,11 @@ from trueput.sources.vllm_log.reader import LineReader
 
 ACCESS: Final = rf'^{PROCESS}INFO: +(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/[0-9.]+" [0-9]{{3}}'
 JSON_ACCESS: Final = r'^(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/[0-9.]+" [0-9]{3}'
+OWN_START: Final = (
+    r"^(?:Engine [0-9]{3,6}: )?(?:Iteration\([0-9]+\): |Avg prompt throughput: |"
+    r"(?:Received|Added|Finished|Aborted) request [^ ]+[.:])"
+)
+"""A line of its own, unless a user's text says the same."""
 LOOSE: Final = rf'{PROCESS}(?:{PLACE} |INFO: +(?:[^ ]+ )?- "[A-Z]+ [^ ]+ HTTP/)'
 LEAD: Final = r"^[^'\"{}]{1,200}$"
 HEAD: Final = (
@@ -200,6 +205,9 @@ class Reading:
         if len(self.reader.open) > 1000:
             self.reader.open.clear()
         is_later = cut.get_column("line").is_in(later)
+        own = cut.filter(is_later & cut.get_column("message").str.contains(OWN_START))
+        if not own.is_empty():
+            self.reader.problems.add("VLOG016", own["line"][0], count=own.height)
         return cut.with_columns(message.str.strip_chars_end("\r")), is_later
 
     def _access(self, access: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
