@@ -115,3 +115,17 @@ def test_beside_csv_the_policy_is_named_on_stderr(trueput: Program, tmp_path: Pa
     assert "notice: the policy judges otherwise than by default: margin = 0.5" in done.stderr
     files = trueput(*GATE, "--policy", str(policy), "-o", str(tmp_path / "gate.csv"))
     assert "margin = 0.5 (default 0.05)" in files.stderr
+
+
+def test_a_file_that_may_not_be_read_is_said_in_every_form(
+    trueput: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "server.log")
+
+    monkeypatch.setattr("trueput.verbs.gate.gate", refuse)
+    done = trueput(*GATE, "-o", str(tmp_path / "q.json"), "--format", "github")
+    assert done.code == 2
+    assert done.stdout.endswith("::`server.log`: Permission denied\n")
+    document = json.loads((tmp_path / "q.json").read_text())
+    assert document["error"] == {"message": "`server.log`: Permission denied", "hint": None}

@@ -186,6 +186,14 @@ def test_junit_messages_say_why(made: dict[str, GateResult]) -> None:
     assert "the policy asks for 5 runs on each side" in few.attrib["message"]
 
 
+def test_skipped_rules_say_what_would_settle_them(made: dict[str, GateResult]) -> None:
+    cases = {case.attrib["name"]: case for case in suite(made["inconclusive"]).iter("testcase")}
+    for rule in ("first-token-only", "throughput-without-goodput"):
+        skipped = cases[rule].find("skipped")
+        assert skipped is not None
+        assert re.search(r"(about \d+|more than 100) runs on each side", skipped.attrib["message"])
+
+
 def test_junit_of_two_candidates_has_two_suites(made: dict[str, GateResult]) -> None:
     root = Xml.fromstring(to_junit(made["many"]))
     assert [s.attrib["name"] for s in root] == ["one", "two", "three"]

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from trueput.cli import options
-from trueput.errors import TrueputError
+from trueput.errors import InputError, TrueputError
 
 ORDER = 50
 FORMATS = (*options.FORMATS, "junit", "github")
@@ -64,6 +64,10 @@ def command(
         result = gate(base, candidates, policy, options.reading(store, slo, window))
     except TrueputError as error:
         _say_failure(error, format_, output)
+        raise
+    except OSError as error:
+        where = f"`{error.filename}`: " if error.filename else ""
+        _say_failure(InputError(f"{where}{error.strerror or error}"), format_, output)
         raise
 
     def draw(target: object) -> None:
