@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
+import pytest
 from cli.program import Program
 
 GATE = (
@@ -27,7 +28,9 @@ def test_several_outputs_in_one_call(trueput: Program, tmp_path: Path) -> None:
 def test_a_format_can_be_named_before_the_file(trueput: Program, tmp_path: Path) -> None:
     junit, annotations = tmp_path / "report", tmp_path / "a.log"
     done = trueput(*GATE, "-o", f"junit={junit}", "--output", f"github={annotations}")
-    assert (done.code, done.stdout) == (1, "")
+    assert done.code == 1
+    assert done.stdout.startswith("trueput gate: flagged: regress_candidate,regress_candidate_r2 ")
+    assert done.stdout.count("\n") == 1
     assert Xml.fromstring(junit.read_text()).tag == "testsuites"
     assert annotations.read_text().startswith("::error")
     assert trueput("runs", "-o", f"junit={junit}").code == 2
@@ -63,3 +66,66 @@ def test_the_policy_decides_what_an_open_verdict_exits_with(
     assert done.code == 0
     assert "INCONCLUSIVE" in done.stdout
     assert "the policy asks for 3 runs on each side" in " ".join(done.stdout.split())
+
+
+def test_one_line_beside_files_unless_stdout_is_one(trueput: Program, tmp_path: Path) -> None:
+    many = trueput(*GATE, "regress_baseline_r2,regress_candidate", "-o", str(tmp_path / "a.json"))
+    assert many.stdout.startswith("trueput gate: flagged: 2 candidates against regress_baseline,")
+    assert trueput(*GATE, "-o", "json=/dev/stdout").stdout == ""
+
+
+FAILING = {
+    "unknown run": ("gate", "regress_baseline", "no-such-run"),
+    "unknown baseline": ("gate", "@nothing", "regress_candidate"),
+    "bad objective": (*GATE, "--slo", "ttft=fast"),
+    "no policy file": (*GATE, "--policy", "/no/such/gate.toml"),
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_what_cannot_be_judged_is_said_in_every_form(
+    trueput: Program, tmp_path: Path, case: str
+) -> None:
+    names = ("q.xml", "q.json", "q.md", "q.csv", "q.txt")
+    outputs = [x for name in names for x in ("-o", str(tmp_path / name))]
+    done = trueput(*FAILING[case], *outputs, "--format", "github")
+    assert done.code == 2
+    assert done.stdout.startswith("::error title=trueput gate%3A not judged::")
+    assert done.stdout.count("\n") == 1
+    assert done.stderr.startswith("error: ")
+    root = Xml.fromstring((tmp_path / "q.xml").read_text())
+    assert (root.attrib["tests"], root.attrib["errors"]) == ("1", "1")
+    document = json.loads((tmp_path / "q.json").read_text())
+    assert (document["verdict"], document["exit_code"]) == (None, 2)
+    assert document["error"]["message"] in done.stderr
+    assert (tmp_path / "q.md").read_text().startswith("## trueput gate: not judged")
+    assert (tmp_path / "q.csv").read_text().startswith("config,verdict,rule,")
+    assert trueput(*FAILING[case]).stdout == ""
+
+
+def test_beside_csv_the_policy_is_named_on_stderr(trueput: Program, tmp_path: Path) -> None:
+    policy = tmp_path / "gate.toml"
+    policy.write_text(
+        "margin = 0.5\n[[overrides]]\nrule = 'goodput-drop'\nseverity = 'informing'\n"
+        "owner = 'team'\nreason = 'known'\nexpires = 2020-01-31\n"
+    )
+    done = trueput(*GATE, "--policy", str(policy), "--format", "csv")
+    assert done.stdout.startswith("config,verdict,")
+    assert "warning: override expired on 2020-01-31" in done.stderr
+    assert "notice: the policy judges otherwise than by default: margin = 0.5" in done.stderr
+    files = trueput(*GATE, "--policy", str(policy), "-o", str(tmp_path / "gate.csv"))
+    assert "margin = 0.5 (default 0.05)" in files.stderr
+
+
+def test_a_file_that_may_not_be_read_is_said_in_every_form(
+    trueput: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "server.log")
+
+    monkeypatch.setattr("trueput.verbs.gate.gate", refuse)
+    done = trueput(*GATE, "-o", str(tmp_path / "q.json"), "--format", "github")
+    assert done.code == 2
+    assert done.stdout.endswith("::`server.log`: Permission denied\n")
+    document = json.loads((tmp_path / "q.json").read_text())
+    assert document["error"] == {"message": "`server.log`: Permission denied", "hint": None}

@@ -266,7 +266,7 @@ def test_json_has_exactly_the_schema() -> None:
     document = json.loads(to_json(result_of()), parse_constant=pytest.fail)
     assert list(document) == [
         "schema", "schema_version", "verdict", "exit_code", "slo", "window_rule", "notes",
-        "baseline", "candidates",
+        "policy", "baseline", "candidates",
     ]  # fmt: skip
     assert document["schema"] == "trueput.gate/1"
     assert document["slo"] == "ttft=1000ms"

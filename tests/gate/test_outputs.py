@@ -17,8 +17,18 @@ import jsonschema
 import pytest
 from gate.made_up import repeats, run
 
+from trueput.errors import InputError
 from trueput.gate.policy import Note, Policy, parse_policy
-from trueput.gate.render import to_annotations, to_json, to_junit, to_markdown
+from trueput.gate.render import (
+    failure_annotations,
+    failure_json,
+    failure_junit,
+    failure_markdown,
+    to_annotations,
+    to_json,
+    to_junit,
+    to_markdown,
+)
 from trueput.gate.render.schema import schema
 from trueput.gate.verdict import GateResult, gate
 
@@ -176,6 +186,14 @@ def test_junit_messages_say_why(made: dict[str, GateResult]) -> None:
     assert "the policy asks for 5 runs on each side" in few.attrib["message"]
 
 
+def test_skipped_rules_say_what_would_settle_them(made: dict[str, GateResult]) -> None:
+    cases = {case.attrib["name"]: case for case in suite(made["inconclusive"]).iter("testcase")}
+    for rule in ("first-token-only", "throughput-without-goodput"):
+        skipped = cases[rule].find("skipped")
+        assert skipped is not None
+        assert re.search(r"(about \d+|more than 100) runs on each side", skipped.attrib["message"])
+
+
 def test_junit_of_two_candidates_has_two_suites(made: dict[str, GateResult]) -> None:
     root = Xml.fromstring(to_junit(made["many"]))
     assert [s.attrib["name"] for s in root] == ["one", "two", "three"]
@@ -203,7 +221,8 @@ def annotations(result: GateResult) -> list[tuple[str, str, str]]:
 )  # fmt: skip
 def test_one_annotation_a_candidate(made: dict[str, GateResult], name: str, level: str) -> None:
     found = annotations(made[name])
-    assert [a[0] for a in found if "(informing)" not in a[1]] == [level]
+    told = [a[0] for a in found if "(informing)" not in a[1] and "policy" not in a[1]]
+    assert told == [level]
 
 
 def test_annotations_name_the_deciding_rules(made: dict[str, GateResult]) -> None:
@@ -212,14 +231,37 @@ def test_annotations_name_the_deciding_rules(made: dict[str, GateResult]) -> Non
     assert message.startswith("goodput-drop.%0Agoodput-drop: Goodput fell, 0.400x")
     assert "one-sided" not in message
     informing = annotations(made["informing"])
-    assert [a[0] for a in informing] == ["notice", "notice"]
-    assert "activity-without-goodput (informing)" in informing[1][1]
+    assert [a[0] for a in informing] == ["notice", "notice", "notice"]
+    assert "[rules] goodput-drop = informing (default blocking)" in informing[0][2]
+    assert "activity-without-goodput (informing)" in informing[2][1]
     assert annotations(made["notes"])[0][0] == "warning"
 
 
 def test_a_percent_sign_is_escaped_once() -> None:
     result = replace(results()["pass"], notes=(Note("warning", "100 % of %0A\nx"),))
     assert annotations(result)[0][2] == "100 %25 of %250A%0Ax"
+
+
+def test_a_name_in_markdown_pings_nobody_and_is_not_set_in_bold() -> None:
+    result = gate(repeats("a", 3), [("@team/all **x** `y`", repeats("b", 3))])
+    heading = next(x for x in to_markdown(result).splitlines() if x.startswith("### "))
+    assert heading == "### @&#8203;team/all &#42;&#42;x&#42;&#42; &#96;y&#96;: pass"
+
+
+def test_a_gate_that_could_not_judge_says_so_in_every_form() -> None:
+    error = InputError("no run `x`\n%", "list them: `trueput runs`")
+    document = json.loads(failure_json(error))
+    jsonschema.Draft202012Validator(closed(schema())).validate(document)
+    assert (document["verdict"], document["exit_code"]) == (None, 2)
+    assert document["error"] == {"message": error.message, "hint": error.hint}
+    root = Xml.fromstring(failure_junit(error))
+    assert (root.attrib["tests"], root.attrib["errors"], root.attrib["failures"]) == ("1", "1", "0")
+    assert root.find("testsuite/testcase/error[@type='not_judged']") is not None
+    (line,) = failure_annotations(error).splitlines()
+    match = COMMAND.fullmatch(line)
+    assert match
+    assert (match[1], match[3].split("%0A")[0]) == ("error", "no run `x`")
+    assert "no run &#96;x&#96; %" in failure_markdown(error)
 
 
 def test_a_hostile_name_stays_text(made: dict[str, GateResult]) -> None:

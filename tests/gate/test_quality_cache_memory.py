@@ -158,6 +158,7 @@ def test_freed_memory_without_more_goodput_names_the_batch() -> None:
         assert (finding.severity, finding.outcome) == ("informing", "flagged")
         assert "decode batch 8.0 to 3.0, running 9.0 to 4.0" in finding.conclusion
     preempted = only(found, "memory-freed-without-capacity", "preemptions_per_request")
+    assert preempted.unit == "1/request"
     assert (preempted.baseline, preempted.candidate) == (pytest.approx(0.8), 0.0)
     assert found.verdict is Verdict.PASS, "an informing rule blocks nothing"
 

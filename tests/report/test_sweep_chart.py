@@ -104,6 +104,52 @@ def test_a_page_runs_nothing_and_loads_nothing(name: str) -> None:
     assert page.tags.count("td") == 12
 
 
-def test_nothing_to_draw_is_an_empty_picture() -> None:
-    empty = Picture("none", None, None, [Point(1, "a", "unusable", None, None)])
-    assert Xml.fromstring(svg(empty)).tag.endswith("svg")
+def words_of(picture: Picture) -> list[str]:
+    drawn = Xml.fromstring(svg(picture))
+    return ["".join(e.itertext()) for e in drawn.iter() if e.tag.endswith("text")]
+
+
+def test_without_a_rung_the_picture_says_so_and_has_no_axes() -> None:
+    empty = Picture("none", None, None, [Point(1, "a", "pass", None, 0.1)])
+    assert "no activity was recorded" in words_of(empty)
+    assert "busier, not better" not in words_of(empty)
+
+
+def test_axes_hold_every_bound() -> None:
+    point = Point(1, "wide", "inconclusive", 0.1, 0.0, None, -0.05, 0.25, -0.15, 0.2)
+    shade = data_of(spec := chart(Picture("t", "power", None, [point])), spec["layer"][0])[0]
+    assert shade["x2"] > 0.25
+    assert shade["y"] < -0.15
+    assert not [x for x in spec["layer"] if str(x["mark"].get("shape", "")).startswith("triangle")]
+
+
+def test_a_bound_beyond_the_axis_ends_in_a_triangle_at_its_edge() -> None:
+    point = Point(1, "wide", "inconclusive", 0.1, 0.0, None, 0.05, 9.0, -0.1, 0.1)
+    spec = chart(Picture("t", "power", None, [point]))
+    (arrow,) = (x for x in spec["layer"] if x["mark"].get("shape") == "triangle-right")
+    edge = data_of(spec, spec["layer"][0])[0]["x2"]
+    assert edge < 9
+    assert [(r["activity"], r["goodput"]) for r in data_of(spec, arrow)] == [(edge, 0.0)]
+
+
+def test_what_is_not_comparable_is_hollow_and_the_legend_says_in_no_quadrant() -> None:
+    points = [Point(1, "a", "pass", 0.1, 0.1), Point(2, "b", "not_comparable", 0.1, -0.1)]
+    picture = Picture("t", "power", None, points)
+    (dots,) = (x for x in chart(picture)["layer"] if "fill" in x["encoding"])
+    fill = dots["encoding"]["fill"]["scale"]
+    hollow = "not comparable (in no quadrant)"
+    assert dict(zip(fill["domain"], fill["range"], strict=True))[hollow] == "white"
+    assert hollow in words_of(picture)
+
+
+@pytest.mark.parametrize("size", [0.001, 0.02, 0.3, 5.0])
+def test_no_tick_is_written_twice(size: float) -> None:
+    point = Point(1, "a", "pass", size, -size / 2, None, size / 2, 2 * size, -size, 0.0)
+    (dots,) = (
+        x for x in chart(Picture("t", "power", None, [point]))["layer"] if "fill" in x["encoding"]
+    )
+    for side in ("x", "y"):
+        axis = dots["encoding"][side]["axis"]
+        written = [f"{tick:+.0%}" for tick in axis["values"]]
+        assert axis["format"] == "+.0%"
+        assert len(set(written)) == len(written) >= 3

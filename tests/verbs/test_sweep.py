@@ -142,6 +142,32 @@ def test_an_error_in_a_candidate_is_a_row(results: Path, how: Reading) -> None:
     assert len(found.rows) == 3
 
 
+def test_a_configuration_of_the_baseline_has_no_row_and_a_note(results: Path, how: Reading) -> None:
+    base = str(results / "SERVE--max_num_seqs=4")
+    found = trueput.sweep(base, [str(results)], None, how)
+    assert "SERVE--max_num_seqs=4" not in {row.config for row in found.rows}
+    told = "SERVE--max_num_seqs=4 has runs of the baseline, and no row"
+    assert [(note.level, note.text) for note in found.notes] == [("notice", told)]
+    others = [str(results / f"SERVE--max_num_seqs={n}") for n in (4, 8)]
+    program = Program(results.parent / "store", 160)
+    table = program("sweep", base, *others)
+    assert told in " ".join(table.stdout.split())
+    assert "1 configuration  against" in table.stdout
+    assert told in program("sweep", base, *others, "--format", "csv").stderr
+    assert json.loads(program("sweep", base, *others, "--format", "json").stdout)["notes"] == [
+        {"level": "notice", "text": told}
+    ]
+    assert told in program("sweep", base, *others, "--format", "markdown").stdout
+
+
+def test_a_sweep_names_what_the_policy_sets(results: Path, how: Reading, tmp_path: Path) -> None:
+    policy = tmp_path / "gate.toml"
+    policy.write_text("margin = 0.5\n")
+    base, other = (str(results / f"SERVE--max_num_seqs={n}") for n in (4, 8))
+    (note,) = trueput.sweep(base, [other], policy, how).notes
+    assert "margin = 0.5 (default 0.05)" in note.text
+
+
 # --- on the recorded runs, which have engine logs ---------------------------------------------
 
 BASE = "regress_baseline,regress_baseline_r2"

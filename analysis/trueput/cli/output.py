@@ -135,9 +135,10 @@ def to_csv(grid: Grid) -> str:
 
 
 def markdown_text(value: Any) -> str:
-    """Return a value as Markdown text that can neither end its cell nor start a tag or a link."""
+    """Return a value as Markdown text that ends no cell, starts no tag or link, pings nobody."""
     text = cell(value)
-    marks = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "&#124;"), ("](", "]&#40;"))
+    marks = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "&#124;"), ("](", "]&#40;"),
+             ("*", "&#42;"), ("`", "&#96;"), ("@", "@&#8203;"))  # fmt: skip
     for mark, safe in marks:
         text = text.replace(mark, safe)
     return text

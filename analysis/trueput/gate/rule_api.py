@@ -55,13 +55,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: its name, its default severity, its place in the report, and its check."""
+    """A rule: its name, its default severity, its place in the report, and its check.
+
+    ``escalates`` is true where the rule, informing by default, makes a finding block by itself.
+    """
 
     name: str
     severity: str
     order: int
     summary: str
     check: Callable[[Rule, Evidence], Sequence[Finding]]
+    escalates: bool = False
 
 
 def finding(

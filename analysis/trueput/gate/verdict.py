@@ -13,6 +13,7 @@ from trueput.gate.evidence import Evidence
 from trueput.gate.figures import RunFigures, text
 from trueput.gate.loads import Difference
 from trueput.gate.policy import BLOCKING, Note, Policy
+from trueput.gate.policy.settings import Setting, demoted, differing, setting_notes
 from trueput.gate.rule_api import Finding, Outcome, Rule
 from trueput.gate.rules import discover
 from trueput.gate.rungs import Rung, rungs
@@ -57,7 +58,8 @@ class CandidateResult:
 class GateResult:
     """The verdict over all candidates; ``exit_code`` is the process's.
 
-    ``notes`` say which exceptions of the policy were applied, and which have expired.
+    ``policy`` are its settings that differ from the defaults. ``notes`` name them, and say which
+    exceptions of the policy were applied, and which have expired.
     """
 
     verdict: Verdict
@@ -68,6 +70,7 @@ class GateResult:
     baseline_runs: tuple[str, ...]
     candidates: tuple[CandidateResult, ...]
     notes: tuple[Note, ...] = ()
+    policy: tuple[Setting, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,15 +108,14 @@ def gate(
     if not candidates:
         raise UsageError("no candidate to judge", hint="`trueput gate BASE CANDIDATE`")
     held = policy or Policy()
+    applied = discover() if rules is None else rules
+    settings = differing(held, applied)
     notes: tuple[Note, ...] = ()
     if held.overrides:
         held, notes = held.on(today or datetime.now(UTC).date())
     base = _distinct(baseline)
     cases = [_case(base, config, _distinct(runs), held) for config, runs in candidates]
-    judged = [
-        _judge(base, case, held, discover() if rules is None else rules)
-        for case in _adjusted(cases, held)
-    ]
+    judged = [_judge(base, case, held, applied) for case in _adjusted(cases, held)]
     verdict = min((result.verdict for result in judged), key=list(Verdict).index)
     return GateResult(
         verdict=verdict,
@@ -123,7 +125,8 @@ def gate(
         baseline_config=baseline_config,
         baseline_runs=tuple(run.run_id for run in base),
         candidates=tuple(judged),
-        notes=notes,
+        notes=(*notes, *setting_notes(settings)),
+        policy=settings,
     )
 
 
@@ -205,7 +208,8 @@ def _judge(
             own.check(own, evidence), key=lambda item: list(Outcome).index(item.outcome)
         )
         findings.extend(worst_first)
-    verdict, reason = _verdict(case, findings, _too_few(base, case, policy))
+    lenient = demoted(policy, rules)
+    verdict, reason = _verdict(case, findings, _too_few(base, case, policy), lenient)
     waiting = [item.settle_runs for item in _blocking(findings, Outcome.INCONCLUSIVE)]
     settle = most(waiting) if verdict is Verdict.INCONCLUSIVE else None
     return CandidateResult(
@@ -226,7 +230,9 @@ def _too_few(base: Sequence[RunFigures], case: _Case, policy: Policy) -> str | N
     return f"the policy asks for {policy.repeats} runs on each side, {' and '.join(short)}"
 
 
-def _verdict(case: _Case, findings: Sequence[Finding], too_few: str | None) -> tuple[Verdict, str]:
+def _verdict(
+    case: _Case, findings: Sequence[Finding], too_few: str | None, lenient: Sequence[str]
+) -> tuple[Verdict, str]:
     if not case.comparable:
         aspects = [item.aspect for item in case.differences if item.blocks]
         return Verdict.NOT_COMPARABLE, f"the sides differ in {', '.join(aspects)}"
@@ -242,7 +248,15 @@ def _verdict(case: _Case, findings: Sequence[Finding], too_few: str | None) -> t
             return verdict, f"{', '.join(names)}"
     if not _blocking(findings, Outcome.PASS):
         return Verdict.INCONCLUSIVE, "no blocking rule had anything to judge"
-    return Verdict.PASS, "every blocking rule passed"
+    return Verdict.PASS, f"every blocking rule passed{_only_inform(lenient)}"
+
+
+def _only_inform(rules: Sequence[str]) -> str:
+    """Name the rules that would block and by the policy do not; empty without any."""
+    if not rules:
+        return ""
+    count = "1 rule only informs" if len(rules) == 1 else f"{len(rules)} rules only inform"
+    return f" ({count} by policy: {', '.join(rules)})"
 
 
 def _agreed(base: Sequence[RunFigures], cases: Sequence[_Case], column: str) -> str | None:

@@ -8,6 +8,7 @@ opens without a network.
 from __future__ import annotations
 
 import html as markup
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,10 +26,34 @@ _COLOURS = {
     "not_comparable": ("#6a6a6a", "cross"),
     "unusable": ("#6a6a6a", "triangle-down"),
 }
+#: Their sides cannot be compared: drawn hollow, in no quadrant.
+_HOLLOW = {"not_comparable"}
+_POINTING = {("activity", "low"): "triangle-left", ("activity", "high"): "triangle-right",
+             ("goodput", "low"): "triangle-down", ("goodput", "high"): "triangle-up"}  # fmt: skip
+_FAR = 2.0
+"""Bounds are drawn up to this many times the extent of the estimates beyond them."""
 _WIDTH, _HEIGHT = 620, 440
 _LONGEST_NAME = 26
 _MOST_NAMES = 14
 _SCALE = 2.0
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis: which change it shows, and where it begins and ends."""
+
+    change: str
+    ends: tuple[float, float]
+
+    @property
+    def scale(self) -> alt.Scale:
+        """The scale, exactly between the ends."""
+        return alt.Scale(domain=list(self.ends), nice=False)
+
+    @property
+    def drawn(self) -> alt.Axis:
+        """Its marks, each with a text of its own."""
+        return alt.Axis(format="+.0%", values=_ticks(*self.ends))
 
 
 @dataclass(frozen=True)
@@ -67,60 +92,76 @@ def html(picture: Picture) -> str:
         f"<p>{markup.escape(_seen(_about(picture)))}</p>\n{svg(picture)}\n"
         f"<table>\n<tr>{head}</tr>\n{rows}</table>\n"
         "<p>A point is the estimate, its lines are one-sided 95 % bounds. "
-        "The lower right is busier, not better.</p>\n</body>\n</html>\n"
+        "The lower right is busier, not better; a hollow point is in no quadrant, its sides cannot "
+        "be compared. A triangle at the edge is a bound beyond it.</p>\n</body>\n</html>\n"
     )
 
 
 def chart(picture: Picture) -> dict[str, Any]:
     """Return the picture as a Vega-Lite specification; unknown changes are left out."""
     known = [p for p in picture.points if p.activity is not None and p.goodput is not None]
+    left = len(picture.points) - len(known)
+    subtitle = _about(picture) + (f"; {left} with unknown change not drawn" if left else "")
+    title = alt.TitleParams(
+        _short(picture.title, 80), subtitle=_short(subtitle, 110), anchor="start"
+    )
+    drawn = alt.layer(*_layers(picture, known)) if known else _nothing(picture)
+    size = {"width": _WIDTH, "height": _HEIGHT}
+    return drawn.properties(background="white", title=title, **size).to_dict()
+
+
+def _nothing(picture: Picture) -> alt.Chart:
+    """Return a sentence in place of axes without a point."""
+    text = "no change is known on both sides" if picture.rung else "no activity was recorded"
+    sentence = alt.Chart(alt.InlineData(values=[{"text": text}]))
+    made: alt.Chart = sentence.mark_text(fontSize=16, color="#6a6a6a").encode(text="text:N")
+    return made
+
+
+def _layers(picture: Picture, known: Sequence[Point]) -> list[alt.Chart]:
     labels = _labels([p.name for p in picture.points], [p.number for p in picture.points])
     by_number = dict(zip((p.number for p in picture.points), labels, strict=True))
     rows = [_datum(point, by_number[point.number]) for point in known]
-    x_range = _range([p.activity for p in known])
-    y_range = _range([p.goodput for p in known])
-    x = alt.X(
-        "activity:Q",
-        title=f"change in {(picture.rung or 'GPU activity').replace('_', ' ')}",
-        scale=alt.Scale(domain=x_range, nice=False),
-        axis=alt.Axis(format="+.0%"),
-    )
-    y = alt.Y(
-        "goodput:Q", title="change in goodput", scale=alt.Scale(domain=y_range, nice=False),
-        axis=alt.Axis(format="+.0%"),
-    )  # fmt: skip
+    across_axis, up_axis = _axis(rows, "activity"), _axis(rows, "goodput")
+    x_range, y_range = across_axis.ends, up_axis.ends
+    name = (picture.rung or "GPU activity").replace("_", " ")
+    x = alt.X("activity:Q", title=f"change in {name}", scale=across_axis.scale,
+              axis=across_axis.drawn)  # fmt: skip
+    y = alt.Y("goodput:Q", title="change in goodput", scale=up_axis.scale, axis=up_axis.drawn)
     verdicts = [v for v in _COLOURS if any(p.verdict == v for p in known)]
-    words = [verdict.replace("_", " ") for verdict in verdicts]
-    legend = alt.Legend(symbolOpacity=1)
-    colour = alt.Color(
-        "verdict:N", title="verdict", legend=legend,
-        scale=alt.Scale(domain=words, range=[_COLOURS[v][0] for v in verdicts]),
-    )  # fmt: skip
-    shape = alt.Shape(
-        "verdict:N", title="verdict", legend=legend,
-        scale=alt.Scale(domain=words, range=[_COLOURS[v][1] for v in verdicts]),
-    )  # fmt: skip
+    words = [_word(verdict) for verdict in verdicts]
+    legend = alt.Legend(symbolOpacity=1, labelLimit=240)
+
+    def scaled(values: Sequence[str]) -> dict[str, Any]:
+        scale = alt.Scale(domain=words, range=list(values))
+        return {"title": "verdict", "legend": legend, "scale": scale}
+
+    colours = [_COLOURS[v][0] for v in verdicts]
+    stroke = alt.Stroke("verdict:N", **scaled(colours))
     corner = {"x": 0, "x2": x_range[1], "y": y_range[0], "y2": 0}
     area = alt.Chart(alt.InlineData(values=[corner])).mark_rect(color="#c51b1b", opacity=0.07)
-    shade = area.encode(
-        x=alt.X("x:Q", scale=alt.Scale(domain=x_range)), x2="x2:Q",
-        y=alt.Y("y:Q", scale=alt.Scale(domain=y_range)), y2="y2:Q",
-    )  # fmt: skip
+    shade = area.encode(x=alt.X("x:Q", scale=across_axis.scale), x2="x2:Q",
+                        y=alt.Y("y:Q", scale=up_axis.scale), y2="y2:Q")  # fmt: skip
     place = [{"x": x_range[1], "y": y_range[0], "text": "busier, not better"}]
     named = alt.Chart(alt.InlineData(values=place)).mark_text(
         align="right", baseline="bottom", dx=-6, dy=-6, color="#c51b1b", fontSize=12
     ).encode(x="x:Q", y="y:Q", text="text:N")  # fmt: skip
     line = alt.Chart(alt.InlineData(values=[{"at": 0}])).mark_rule(color="#888")
     zero = [line.encode(x="at:Q"), line.encode(y="at:Q")]
-    data = alt.InlineData(values=rows)
-    dots = alt.Chart(data).mark_point(filled=True, size=90, clip=True, opacity=1).encode(
-        x=x, y=y, color=colour, shape=shape
+    dots = alt.Chart(alt.InlineData(values=rows)).mark_point(
+        size=90, clip=True, opacity=1, strokeWidth=1.5
+    ).encode(
+        x=x, y=y,
+        stroke=stroke,
+        fill=alt.Fill("verdict:N", **scaled(
+            ["white" if v in _HOLLOW else _COLOURS[v][0] for v in verdicts])),
+        shape=alt.Shape("verdict:N", **scaled([_COLOURS[v][1] for v in verdicts])),
     )  # fmt: skip
     across = alt.Chart(_bounded(rows, "activity")).mark_rule(clip=True, opacity=0.45).encode(
-        x="activity_low:Q", x2="activity_high:Q", y="goodput:Q", color=colour
+        x="activity_low:Q", x2="activity_high:Q", y="goodput:Q", stroke=stroke
     )  # fmt: skip
     up = alt.Chart(_bounded(rows, "goodput")).mark_rule(clip=True, opacity=0.45).encode(
-        y="goodput_low:Q", y2="goodput_high:Q", x="activity:Q", color=colour
+        y="goodput_low:Q", y2="goodput_high:Q", x="activity:Q", stroke=stroke
     )  # fmt: skip
     middle = (x_range[0] + x_range[1]) / 2
     texts = [
@@ -129,14 +170,57 @@ def chart(picture: Picture) -> dict[str, Any]:
         .encode(x="activity:Q", y="goodput:Q", text="label:N")
         for right in (False, True)
     ]
-    layers = alt.layer(shade, named, *zero, across, up, dots, *texts)
-    left = len(picture.points) - len(known)
-    subtitle = _about(picture) + (f"; {left} with unknown change not drawn" if left else "")
-    title = alt.TitleParams(
-        _short(picture.title, 80), subtitle=_short(subtitle, 110), anchor="start"
-    )
-    size = {"width": _WIDTH, "height": _HEIGHT}
-    return layers.properties(background="white", title=title, **size).to_dict()
+    arrows = _arrows(rows, across_axis, up_axis)
+    return [shade, named, *zero, across, up, *arrows, dots, *texts]
+
+
+def _arrows(rows: Sequence[dict[str, Any]], across: Axis, up: Axis) -> list[alt.Chart]:
+    """Return a triangle at the edge for each bound that lies beyond it."""
+    ends = []
+    for row in rows:
+        for axis in (across, up):
+            other = "goodput" if axis.change == "activity" else "activity"
+            for bound, edge in zip(("low", "high"), axis.ends, strict=True):
+                value = row[f"{axis.change}_{bound}"]
+                if value is not None and not axis.ends[0] <= value <= axis.ends[1]:
+                    at = {axis.change: edge, other: row[other]}
+                    ends.append({**at, "points": _POINTING[axis.change, bound]})
+    shapes = sorted({end["points"] for end in ends})
+    return [
+        alt.Chart(alt.InlineData(values=[end for end in ends if end["points"] == shape]))
+        .mark_point(shape=shape, filled=True, size=70, color="#444", opacity=1)
+        .encode(x="activity:Q", y="goodput:Q")
+        for shape in shapes
+    ]
+
+
+def _axis(rows: Sequence[dict[str, Any]], change: str) -> Axis:
+    """Return an axis over zero, every estimate and its bounds.
+
+    Bounds far beyond the estimates would press these together: they end at the edge, in an arrow.
+    """
+    values = [row[change] for row in rows]
+    low, high = min([0.0, *values]), max([0.0, *values])
+    reach = _FAR * max(0.1, high - low)
+    bounds = [row[f"{change}_{end}"] for row in rows for end in ("low", "high")]
+    near = [min(max(b, low - reach), high + reach) for b in bounds if b is not None]
+    low, high = min([low, *near]), max([high, *near])
+    room = max(0.05, 0.1 * (high - low))
+    return Axis(change, (low - room, high + room))
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return multiples of 1, 2 or 5 times a power of ten within a range, six or so."""
+    wanted = (high - low) / 6
+    power = 10.0 ** math.floor(math.log10(wanted))
+    step = next(power * m for m in (1, 2, 5, 10) if power * m >= wanted)
+    first, last = math.ceil(low / step), math.floor(high / step)
+    return [round(step * n, 10) for n in range(first, last + 1)]
+
+
+def _word(verdict: str) -> str:
+    word = verdict.replace("_", " ")
+    return f"{word} (in no quadrant)" if verdict in _HOLLOW else word
 
 
 def _bounded(rows: Sequence[dict[str, Any]], change: str) -> alt.InlineData:
@@ -153,7 +237,7 @@ def _about(picture: Picture) -> str:
 def _datum(point: Point, label: str) -> dict[str, Any]:
     return {
         "label": _short(label, _LONGEST_NAME),
-        "verdict": point.verdict.replace("_", " "),
+        "verdict": _word(point.verdict),
         "activity": point.activity,
         "goodput": point.goodput,
         "activity_low": point.activity_low,
@@ -161,14 +245,6 @@ def _datum(point: Point, label: str) -> dict[str, Any]:
         "goodput_low": point.goodput_low,
         "goodput_high": point.goodput_high,
     }
-
-
-def _range(values: Sequence[float | None]) -> list[float]:
-    """Return a range that holds zero and every estimate, with room around them."""
-    known = [value for value in values if value is not None]
-    low, high = min([0.0, *known]), max([0.0, *known])
-    room = max(0.05, 0.2 * (high - low))
-    return [low - room, high + room]
 
 
 def _labels(names: Sequence[str], numbers: Sequence[int]) -> list[str]:

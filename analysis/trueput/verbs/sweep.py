@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trueput.errors import UsageError
-from trueput.gate.policy import Policy, load_policy
+from trueput.gate.policy import Note, Policy, load_policy
 from trueput.gate.policy.metrics import RUNGS
 from trueput.gate.rule_api import Finding
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
@@ -57,7 +57,10 @@ class SweepRow:
 
 @dataclass(frozen=True)
 class Sweep:
-    """All configurations of a sweep; `rung` is what activity means in every row."""
+    """All configurations of a sweep; `rung` is what activity means in every row.
+
+    `notes` say what the policy sets otherwise, and which configurations have no row.
+    """
 
     baseline: str
     baseline_runs: tuple[str, ...]
@@ -65,6 +68,7 @@ class Sweep:
     rung: str | None
     rows: tuple[SweepRow, ...]
     result: GateResult
+    notes: tuple[Note, ...] = ()
 
 
 def sweep(
@@ -107,7 +111,12 @@ def sweep(
         rung,
         tuple(_row(candidate, rung) for candidate in result.candidates),
         result,
+        (*(_left_out(side) for side in known if side not in sides), *result.notes),
     )
+
+
+def _left_out(side: Configuration) -> Note:
+    return Note("notice", f"{side.name} has runs of the baseline, and no row")
 
 
 def _configurations(argument: str, reading: Reading) -> list[Configuration]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from trueput.cli import options
+from trueput.errors import InputError, TrueputError
 
 ORDER = 50
 FORMATS = (*options.FORMATS, "junit", "github")
+_STDOUT = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
 _SUMMARY_LIMIT = 1_000_000
 """Bytes of a step summary: GitHub drops one of more than a mebibyte."""
 
@@ -52,12 +55,20 @@ def command(
     output: options.Output = None,
 ) -> None:
     """Judge candidates against a baseline; the exit code is the verdict."""
-    from trueput.cli.output import emit, escaped_json, printable_lines, rendered
+    from trueput.cli.output import emit, escaped_json, out, printable_lines, rendered
     from trueput.cli.pages import gate_page
-    from trueput.gate.render import to_annotations, to_json, to_junit, to_markdown
+    from trueput.gate.render import to_annotations, to_json, to_junit, to_line, to_markdown
     from trueput.verbs.gate import gate
 
-    result = gate(base, candidates, policy, options.reading(store, slo, window))
+    try:
+        result = gate(base, candidates, policy, options.reading(store, slo, window))
+    except TrueputError as error:
+        _say_failure(error, format_, output)
+        raise
+    except OSError as error:
+        where = f"`{error.filename}`: " if error.filename else ""
+        _say_failure(InputError(f"{where}{error.strerror or error}"), format_, output)
+        raise
 
     def draw(target: object) -> None:
         gate_page.draw(target, result)  # type: ignore[arg-type]  # a rich console
@@ -71,9 +82,43 @@ def command(
         "github": lambda: to_annotations(result),
     }
     emit(writers, format_, output, draw)
+    silent = bool(output) and format_ == "table"
+    if silent and not any(os.fspath(p).rpartition("=")[2] in _STDOUT for p in output or ()):
+        out(to_line(result))
+    if silent or format_ == "csv":
+        for note in result.notes:
+            options.say(f"{note.level}: {note.text}")
     if format_ == "github":
         _append_summary(writers["markdown"]())
     raise typer.Exit(result.exit_code)
+
+
+def _say_failure(error: TrueputError, format_: str, output: list[Path] | None) -> None:
+    """Say in every form that was asked for that nothing was judged, and why.
+
+    The message itself goes to stderr, as ever; where a file cannot be written, that is said too.
+    """
+    from trueput.cli.output import emit, escaped_json, printable_lines
+    from trueput.cli.pages import gate_page
+    from trueput.gate import render
+
+    writers: dict[str, Callable[[], str]] = {
+        "table": lambda: printable_lines(render.failure_text(error)),
+        "json": lambda: escaped_json(render.failure_json(error)),
+        "markdown": lambda: printable_lines(render.failure_markdown(error)),
+        "csv": gate_page.empty_csv,
+        "junit": lambda: render.failure_junit(error),
+        "github": lambda: render.failure_annotations(error),
+    }
+    try:
+        if output:  # the default format writes nothing to stdout beside files
+            emit(writers, "table", output)
+        if format_ not in {"table", "csv"}:
+            emit(writers, format_)
+    except TrueputError as second:
+        options.say(f"warning: {second}")
+    if format_ == "github":
+        _append_summary(writers["markdown"]())
 
 
 def _append_summary(text: str) -> None:

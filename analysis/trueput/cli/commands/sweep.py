@@ -46,7 +46,7 @@ def command(
     """Set many configurations against one baseline; -o FILE.html, .svg or .png draws them."""
     from dataclasses import asdict
 
-    from trueput.cli.output import emit, rendered, to_csv, to_json, to_markdown
+    from trueput.cli.output import emit, rendered, to_csv, to_json
     from trueput.cli.pages import sweep_page
     from trueput.verbs.sweep import sweep
 
@@ -60,19 +60,22 @@ def command(
         "table": lambda: rendered(page),
         "json": lambda: to_json(shown),
         "csv": lambda: to_csv(sweep_page.plain_grid(found)),
-        "markdown": lambda: to_markdown(sweep_page.grid(found)),
+        "markdown": lambda: sweep_page.markdown(found),
         "html": lambda: _picture(found, "html"),
         "svg": lambda: _picture(found, "svg"),
         "png": lambda: _picture(found, "png"),
     }
     emit(writers, format_, output, page)
+    if output or format_ == "csv":
+        for note in found.notes:
+            options.say(f"{note.level}: {note.text}")
 
 
 def _picture(found: Sweep, form: str) -> str | bytes:
-    from trueput.cli.pages.sweep_page import points
+    from trueput.cli.pages.sweep_page import counted, points
     from trueput.report import sweep_chart
 
-    title = f"{len(found.rows)} configurations against {found.baseline}"
+    title = f"{counted(len(found.rows))} against {found.baseline}"
     picture = sweep_chart.Picture(title, found.rung, found.slo, points(found))
     if form == "png":
         return sweep_chart.png(picture)

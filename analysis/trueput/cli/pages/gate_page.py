@@ -27,6 +27,7 @@ STYLES = {
     Verdict.INCONCLUSIVE: "bold yellow",
 }
 DIFFERS = ("aspect", "baseline", "candidate", "by", "")
+_NAMES = ("config", "verdict", *Finding.__dataclass_fields__)
 _OUTCOME_STYLES = {
     Outcome.FLAGGED: "red",
     Outcome.PASS: "green",
@@ -156,5 +157,9 @@ def to_csv(result: GateResult) -> str:
         for c in result.candidates
         for f in c.findings
     ]
-    names = ["config", "verdict", *Finding.__dataclass_fields__]
-    return grid_csv(Grid(names, rows))
+    return grid_csv(Grid(_NAMES, rows))
+
+
+def empty_csv() -> str:
+    """Return the head alone: nothing was judged."""
+    return grid_csv(Grid(_NAMES, []))

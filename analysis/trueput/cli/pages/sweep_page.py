@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trueput.cli.output import Grid, print_grid
+from trueput.cli.output import Grid, markdown_text, print_grid, to_markdown
 from trueput.cli.pages.layout import heading, percent, say
 from trueput.report.points import Point
 
@@ -19,13 +19,26 @@ _RIGHT = frozenset({"no.", "activity", "goodput", "recomputed"})
 
 def draw(console: Console, found: Sweep) -> None:
     """Print the table, then what its figures are."""
-    heading(console, f"{len(found.rows)} configurations", f"against {found.baseline}")
+    heading(console, counted(len(found.rows)), f"against {found.baseline}")
     say(console, f"objective {found.slo or 'none, or not the same'}; {_activity(found)}", "dim")
+    for note in found.notes:
+        say(console, f"{note.level}: {note.text}", "dim")
     made = grid(found)
     print_grid(console, Grid(made.columns, made.rows, "", _RIGHT, ("no.", "recomputed")))
     worse = [row.config for row in found.rows if row.quadrant == "busier, not better"]
     if worse:
         say(console, f"busier, not better: {len(worse)} of {len(found.rows)} (by the estimates)")
+
+
+def counted(configurations: int) -> str:
+    """Return `1 configuration`, `2 configurations`."""
+    return f"{configurations} configuration{'' if configurations == 1 else 's'}"
+
+
+def markdown(found: Sweep) -> str:
+    """Return the table as Markdown, with its notes."""
+    notes = [f"- {note.level}: {markdown_text(note.text)}" for note in found.notes]
+    return to_markdown(grid(found)) + "".join(f"\n{note}" for note in notes) + "\n" * bool(notes)
 
 
 def grid(found: Sweep) -> Grid:

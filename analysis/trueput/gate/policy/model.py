@@ -77,19 +77,22 @@ class Policy:
         It is the metric's ``min_effect`` (else the policy's), and never less than its absolute
         floor, taken relative to the baseline where the effect is a ratio.
         """
-        own = self._own(metric, effect)
+        own = self.own(metric, effect)[1]
         usual = self.min_effect if own.min_effect is None else own.min_effect
         return max(usual, _relative(own.floor, effect))
 
     def slack(self, metric: str, effect: Effect) -> float:
         """Return how far a metric may rise and still count as not risen: margin, or its floor."""
-        return max(self.margin, _relative(self._own(metric, effect).floor, effect))
+        return max(self.margin, _relative(self.own(metric, effect)[1].floor, effect))
 
-    def _own(self, metric: str, effect: Effect) -> Limits:
-        """Return a metric's own limits; goodput judged by attainment in points has attainment's."""
+    def own(self, metric: str, effect: Effect) -> tuple[str, Limits]:
+        """Return the metric that was judged and its own limits.
+
+        Goodput judged by attainment in points has attainment's.
+        """
         if effect.scale is Scale.POINTS and metric == "goodput_rps":
             metric = "slo_attainment_ratio"
-        return self.metrics.get(metric, Limits())
+        return metric, self.metrics.get(metric, Limits())
 
     def exit_code(self, verdict: str) -> int:
         """Return what an inconclusive or a not comparable verdict exits with."""

@@ -24,14 +24,14 @@ _DECIDING = {Verdict.FLAGGED: Outcome.FLAGGED, Verdict.INCONCLUSIVE: Outcome.INC
 
 def to_annotations(result: GateResult) -> str:
     """Return one workflow command a line; whatever a run is called, it stays in its message."""
-    lines = [_command(note.level, "trueput gate: policy", note.text) for note in result.notes]
+    lines = [annotation(note.level, "trueput gate: policy", note.text) for note in result.notes]
     for candidate in result.candidates:
         title = f"trueput gate: {TITLES[candidate.verdict]}: {candidate.config}"
-        lines.append(_command(_LEVELS[candidate.verdict], title, _message(candidate)))
+        lines.append(annotation(_LEVELS[candidate.verdict], title, _message(candidate)))
         for found in candidate.findings:
             if found.severity != BLOCKING and found.outcome is Outcome.FLAGGED:
                 title = f"trueput gate: {found.rule} (informing): {candidate.config}"
-                lines.append(_command("notice", title, found.conclusion))
+                lines.append(annotation("notice", title, found.conclusion))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -43,7 +43,8 @@ def _message(candidate: CandidateResult) -> str:
     return "\n".join([f"{candidate.reason}.", *(f"{f.rule}: {f.conclusion}" for f in findings)])
 
 
-def _command(level: str, title: str, message: str) -> str:
+def annotation(level: str, title: str, message: str) -> str:
+    """Return one workflow command."""
     return f"::{level} title={_property(title)}::{_data(message)}"
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 
 from trueput.gate.loads import Difference
 from trueput.gate.rule_api import Finding
 from trueput.gate.verdict import CandidateResult, GateResult
 
 SCHEMA = "trueput.gate/1"
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 """Grows in its second part when keys are added; another first part is another schema."""
 _DIGITS = 10
 
@@ -25,6 +26,7 @@ def to_json(result: GateResult) -> str:
         "slo": result.slo,
         "window_rule": result.window_rule,
         "notes": [{"level": note.level, "text": note.text} for note in result.notes],
+        "policy": [asdict(setting) for setting in result.policy],
         "baseline": {"config": result.baseline_config, "runs": list(result.baseline_runs)},
         "candidates": [_candidate(candidate) for candidate in result.candidates],
     }

@@ -22,6 +22,14 @@ _UNDECIDED = {Verdict.NOT_COMPARABLE, Verdict.INCONCLUSIVE}
 def to_junit(result: GateResult) -> str:
     """Return the document; whatever a run is called, it stays text inside its attribute."""
     suites = [_suite(candidate, result) for candidate in result.candidates]
+    return document(suites)
+
+
+def document(suites: Sequence[Xml.Element]) -> str:
+    """Return the text of some suites, with the counts of each and of all."""
+    for suite in suites:
+        for name, value in _counts([suite], inside=True).items():
+            suite.set(name, value)
     root = Xml.Element("testsuites", {"name": "trueput gate", **_counts(suites)})
     root.extend(suites)
     Xml.indent(root)
@@ -30,7 +38,7 @@ def to_junit(result: GateResult) -> str:
 
 
 def _suite(candidate: CandidateResult, result: GateResult) -> Xml.Element:
-    suite = Xml.Element("testsuite", name=_legal(candidate.config))
+    suite = Xml.Element("testsuite", name=legal(candidate.config))
     properties = Xml.SubElement(suite, "properties")
     told = {
         "verdict": candidate.verdict.value,
@@ -42,7 +50,7 @@ def _suite(candidate: CandidateResult, result: GateResult) -> Xml.Element:
     }
     pairs = [*told.items(), *((f"policy {note.level}", note.text) for note in result.notes)]
     for name, value in pairs:
-        Xml.SubElement(properties, "property", name=name, value=_legal(value))
+        Xml.SubElement(properties, "property", name=name, value=legal(value))
     if candidate.verdict is Verdict.UNUSABLE:
         suite.append(_case(candidate, "input", "error", candidate.reason))
     if candidate.verdict is Verdict.NOT_COMPARABLE:
@@ -53,8 +61,6 @@ def _suite(candidate: CandidateResult, result: GateResult) -> Xml.Element:
     for finding in candidate.findings:
         rules.setdefault(finding.rule, []).append(finding)
     suite.extend(_rule_case(candidate, name, found) for name, found in rules.items())
-    for name, value in _counts([suite], inside=True).items():
-        suite.set(name, value)
     return suite
 
 
@@ -82,14 +88,14 @@ def _case(
     candidate: CandidateResult, name: str, kind: str | None, message: str, text: str = ""
 ) -> Xml.Element:
     classname = f"trueput.gate.{candidate.config}"
-    case = Xml.Element("testcase", classname=_legal(classname), name=name, time="0")
+    case = Xml.Element("testcase", classname=legal(classname), name=name, time="0")
     if kind is not None:
-        state = Xml.SubElement(case, kind, message=_legal(message))
+        state = Xml.SubElement(case, kind, message=legal(message))
         if kind in {"failure", "error"}:
             state.set("type", candidate.verdict.value)
-            state.text = _legal(text or message)
+            state.text = legal(text or message)
     if text and kind != "failure":
-        Xml.SubElement(case, "system-out").text = _legal(text)
+        Xml.SubElement(case, "system-out").text = legal(text)
     return case
 
 
@@ -108,7 +114,7 @@ def _counts(suites: Sequence[Xml.Element], *, inside: bool = False) -> dict[str,
     }
 
 
-def _legal(text: str) -> str:
+def legal(text: str) -> str:
     """Return text without what XML or a terminal would not take: such characters are written out.
 
     Lines stay lines.

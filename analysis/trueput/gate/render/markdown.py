@@ -21,9 +21,9 @@ def to_markdown(result: GateResult) -> str:
     lines += [f"- objective: {_code(result.slo) if result.slo else 'none'}"]
     lines += [f"- window: {_code(result.window_rule) if result.window_rule else 'unknown'}"]
     lines += [
-        f"- baseline: {_code(result.baseline_config)} ({_cell(', '.join(result.baseline_runs))})"
+        f"- baseline: {_code(result.baseline_config)} ({inert(', '.join(result.baseline_runs))})"
     ]
-    lines += [f"- **{note.level}**: {_cell(note.text)}" for note in result.notes]
+    lines += [f"- **{note.level}**: {inert(note.text)}" for note in result.notes]
     if len(result.candidates) > 1:
         lines += ["", *_overview(result)]
     for candidate in result.candidates:
@@ -35,15 +35,15 @@ def _overview(result: GateResult) -> list[str]:
     lines = ["| candidate | verdict | because |", "|---|---|---|"]
     for candidate in result.candidates:
         cells = (candidate.config, TITLES[candidate.verdict], candidate.reason)
-        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+        lines.append(f"| {' | '.join(inert(cell) for cell in cells)} |")
     return lines
 
 
 def _candidate_lines(candidate: CandidateResult) -> list[str]:
     lines = [
-        f"### {_cell(candidate.config)}: {TITLES[candidate.verdict]}",
+        f"### {inert(candidate.config)}: {TITLES[candidate.verdict]}",
         "",
-        f"Runs {_cell(', '.join(candidate.runs))}. Because: {_cell(candidate.reason)}.",
+        f"Runs {inert(', '.join(candidate.runs))}. Because: {inert(candidate.reason)}.",
     ]
     if candidate.settle_runs is not None:
         lines.append(
@@ -51,10 +51,13 @@ def _candidate_lines(candidate: CandidateResult) -> list[str]:
         )
     if candidate.findings:
         lines += ["", *_findings_table(candidate)]
-        lines += ["", *(f"- {_cell(f.rule)}: {_cell(f.conclusion)}" for f in candidate.findings)]
+        lines += [
+            "",
+            *(f"- {inert(f.rule)}: {inert(f.conclusion)}" for f in candidate.findings),
+        ]
     if candidate.comparability:
         lines += ["", *_differences_table(candidate)]
-    scopes = dict.fromkeys(f"- {_cell(f.rule)}: {_cell(f.scope)}" for f in candidate.findings)
+    scopes = dict.fromkeys(f"- {inert(f.rule)}: {inert(f.scope)}" for f in candidate.findings)
     if scopes:
         lines += ["", "What this covers:", "", *scopes]
     return lines
@@ -82,7 +85,7 @@ def _findings_table(candidate: CandidateResult) -> list[str]:
             bounds if f.baseline is not None else "",
             f.basis,
         )
-        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+        lines.append(f"| {' | '.join(inert(cell) for cell in cells)} |")
     return lines
 
 
@@ -90,7 +93,7 @@ def _differences_table(candidate: CandidateResult) -> list[str]:
     lines = ["| differs | baseline | candidate | by | blocks |", "|---|---|---|---|---|"]
     for d in candidate.comparability:
         cells = (d.aspect, d.baseline, d.candidate, d.difference, "yes" if d.blocks else "no")
-        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+        lines.append(f"| {' | '.join(inert(cell) for cell in cells)} |")
     return lines
 
 
@@ -100,8 +103,8 @@ def _shown(value: float | None) -> str:
     return f"{value:.4g}"
 
 
-def _cell(value: str) -> str:
-    """Return text that cannot break a table or start a tag, whatever a run is called."""
+def inert(value: str) -> str:
+    """Return text that cannot break a table, start a tag, be set in bold, or ping anybody."""
     flat = " ".join(value.split())
     for mark, safe in (
         ("&", "&amp;"),
@@ -109,6 +112,9 @@ def _cell(value: str) -> str:
         (">", "&gt;"),
         ("|", "&#124;"),
         ("](", "]&#40;"),
+        ("*", "&#42;"),
+        ("`", "&#96;"),
+        ("@", "@&#8203;"),
     ):
         flat = flat.replace(mark, safe)
     return flat

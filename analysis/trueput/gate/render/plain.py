@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from trueput.gate.policy import BLOCKING
 from trueput.gate.render.markdown import TITLES
 from trueput.gate.rule_api import Outcome
@@ -16,6 +18,19 @@ def to_text(result: GateResult) -> str:
     for candidate in result.candidates:
         lines += _candidate(candidate, result)
     return "\n".join(_visible(line) for line in lines)
+
+
+def to_line(result: GateResult) -> str:
+    """Return the verdict in one line."""
+    verdict, base = TITLES[result.verdict], result.baseline_config
+    if len(result.candidates) == 1:
+        one = result.candidates[0]
+        told = f"{one.config} against {base}: {one.reason}"
+    else:
+        counts = Counter(TITLES[candidate.verdict] for candidate in result.candidates)
+        shares = ", ".join(f"{count} {title}" for title, count in counts.items())
+        told = f"{len(result.candidates)} candidates against {base}: {shares}"
+    return _visible(f"trueput gate: {verdict}: {told}") + "\n"
 
 
 def _candidate(candidate: CandidateResult, result: GateResult) -> list[str]:

@@ -12,6 +12,7 @@ from trueput.gate.verdict import Verdict
 
 _FIGURE = {"anyOf": [{"type": ["number", "null"]}, {"enum": ["inf", "-inf"]}]}
 _TEXT = {"type": "string"}
+_VERSION = {"type": "string", "pattern": r"^1\.[0-9]+$"}
 _RUNS = {"type": "array", "items": _TEXT}
 
 
@@ -72,9 +73,31 @@ def schema() -> dict[str, Any]:
         "title": f"{SCHEMA}, version {SCHEMA_VERSION}",
         "description": "What `trueput gate --format json` prints. Keys may be added within "
         f"{SCHEMA}; none is removed and none changes its meaning.",
+        "oneOf": [_result(), _failure()],
+    }
+
+
+def _failure() -> dict[str, Any]:
+    """Return the schema of a gate that could not judge: usage, policy or input is not usable."""
+    return {
+        "title": "not judged",
         **_object(
             schema={"const": SCHEMA},
-            schema_version={"type": "string", "pattern": r"^1\.[0-9]+$"},
+            schema_version=_VERSION,
+            verdict={"type": "null"},
+            exit_code={"const": 2},
+            error=_object(message=_TEXT, hint={"type": ["string", "null"]}),
+            candidates={"type": "array", "maxItems": 0},
+        ),
+    }
+
+
+def _result() -> dict[str, Any]:
+    return {
+        "title": "judged",
+        **_object(
+            schema={"const": SCHEMA},
+            schema_version=_VERSION,
             verdict={"enum": [verdict.value for verdict in Verdict]},
             exit_code={"type": "integer", "minimum": 0, "maximum": 99},
             slo=_said({"type": ["string", "null"]}, "The objective, where all runs agree on one."),
@@ -84,7 +107,15 @@ def schema() -> dict[str, Any]:
                     "type": "array",
                     "items": _object(level={"enum": ["notice", "warning"]}, text=_TEXT),
                 },
-                "Overrides of the policy: in force, or expired and not applied.",
+                "Overrides of the policy, in force or expired, and its settings in one sentence.",
+            ),
+            policy=_said(
+                {
+                    "type": "array",
+                    "items": _object(key=_TEXT, value=_TEXT, default=_TEXT),
+                },
+                "Settings of the policy that differ from the defaults, of all that decides a "
+                "verdict; an override is in `notes`.",
             ),
             baseline=_object(config=_TEXT, runs=_RUNS),
             candidates={"type": "array", "minItems": 1, "items": _CANDIDATE},

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from trueput.gate.evidence import GOODPUT, Evidence
 from trueput.gate.figures import RunFigures, number, text, whole
+from trueput.gate.limits_text import against, by_more, did_not
 from trueput.gate.rule_api import BLOCKING, Finding, Outcome, Rule, bounds_text, finding
 from trueput.gate.rungs import Rung
 from trueput.gate.settling import goodput_missing, most, settled_by, settling_text
@@ -52,13 +53,14 @@ def _judge(rule: Rule, evidence: Evidence, rung: Rung, told: bool) -> Finding:
     elif rung.rose(least) and goodput.did_not_rise(good_margin):
         outcome, text = Outcome.FLAGGED, _headline(evidence, rung, effect, goodput, told)
     elif effect.did_not_rise(margin):
-        outcome, text = Outcome.PASS, f"{_name(rung)} did not rise, {bounds_text(effect)}."
+        outcome = Outcome.PASS
+        text = f"{did_not(_name(rung), 'rise', evidence, rung.metric, effect, margin=True)}."
     else:
         outcome = Outcome.INCONCLUSIVE
         settle = _settle(evidence, rung, effect, goodput)
         text = (
             f"{_name(rung)} {bounds_text(effect)} and goodput {bounds_text(goodput)} "
-            f"do not settle it; {settling_text(settle)}."
+            f"do not settle it{_limits(evidence, rung, effect, goodput)}; {settling_text(settle)}."
         )
     found = finding(
         rule, outcome, rung.metric, rung.unit, effect,
@@ -77,7 +79,9 @@ def _moved(effect: Effect | None) -> str:
 
 def _headline(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect, told: bool) -> str:
     """The whole story for the first rung that rose, one clause for the others (`told`)."""
-    rise = f"{_name(rung)} rose, {bounds_text(effect)}, and goodput did not, {bounds_text(goodput)}"
+    by = by_more("rise", evidence, GOODPUT, goodput, margin=True)
+    rise = f"{_name(rung)} rose, {bounds_text(effect)}, and goodput did not{by}, "
+    rise += bounds_text(goodput)
     if told:
         return f"{rise}{_recomputed(evidence, rung)}."
     shown = {r.label: r.rose(evidence.limits(r.metric, r.effect)[0]) for r in evidence.rungs}
@@ -88,6 +92,12 @@ def _headline(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect, t
         f"{rise} (rose: {', '.join(rose)}{others}){_recomputed(evidence, rung)}"
         f"{_where_it_went(evidence)}."
     )
+
+
+def _limits(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect) -> str:
+    """Name the policy's limits of an open finding; empty where they are the usual ones."""
+    own = against(evidence, rung.metric, effect)
+    return own or against(evidence, GOODPUT, goodput, margin=True)
 
 
 def _settle(evidence: Evidence, rung: Rung, effect: Effect, goodput: Effect) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from trueput.gate.evidence import Evidence
 from trueput.gate.figures import number
+from trueput.gate.limits_text import by_more, did_not
 from trueput.gate.rule_api import INFORMING, Finding, Outcome, Rule, bounds_text, finding
 from trueput.gate.statistics import Effect
 
@@ -30,12 +31,14 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
     elif hits.baseline == hits.candidate == 0:
         outcome, text = Outcome.NOT_APPLICABLE, "No prompt token came from the prefix cache."
     elif hits.did_not_rise(margin):
-        outcome, text = Outcome.PASS, f"The hit rate did not rise, {bounds_text(hits)}."
+        outcome = Outcome.PASS
+        text = f"{did_not('The hit rate', 'rise', evidence, _METRIC, hits, margin=True)}."
     elif e2e is None:
         outcome = Outcome.INCONCLUSIVE
         text = f"The hit rate moved by {bounds_text(hits)}; end-to-end times cannot be compared."
     else:
-        outcome, text = _against(hits, e2e, (least, e2e_least, e2e_margin))
+        by = by_more("fall", evidence, "e2e_ns_p50", e2e, margin=True)
+        outcome, text = _against(hits, e2e, (least, e2e_least, e2e_margin), by)
         text = f"{text}{_most_saved(evidence)}."
     return [
         finding(
@@ -45,10 +48,12 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
     ]  # fmt: skip
 
 
-def _against(hits: Effect, e2e: Effect, limits: tuple[float, float, float]) -> tuple[Outcome, str]:
+def _against(
+    hits: Effect, e2e: Effect, limits: tuple[float, float, float], by: str
+) -> tuple[Outcome, str]:
     least, e2e_least, e2e_margin = limits
     if hits.rose(least) and e2e.did_not_fall(e2e_margin):
-        text = f"The hit rate rose by {bounds_text(hits)}, end-to-end did not fall, "
+        text = f"The hit rate rose by {bounds_text(hits)}, end-to-end did not fall{by}, "
         return Outcome.FLAGGED, f"{text}{bounds_text(e2e)}"
     if e2e.fell(e2e_least):
         text = f"The hit rate moved by {bounds_text(hits)} and end-to-end fell, "

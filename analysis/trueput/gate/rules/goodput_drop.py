@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trueput.gate.evidence import Evidence, goodput_points
+from trueput.gate.limits_text import against, did_not
 from trueput.gate.rule_api import BLOCKING, Finding, Outcome, Rule, bounds_text, finding
 from trueput.gate.settling import goodput_missing, settled_by, settling_text
 from trueput.gate.statistics import Effect, Scale
@@ -37,11 +38,12 @@ def _judge(
     elif effect.fell(least):
         outcome, text = Outcome.FLAGGED, f"{label} fell, {bounds_text(effect)}."
     elif effect.did_not_fall(least) and not _vanished(effect):
-        outcome, text = Outcome.PASS, f"{label} did not fall, {bounds_text(effect)}."
+        outcome, text = Outcome.PASS, f"{did_not(label, 'fall', evidence, metric, effect)}."
     else:
         outcome = Outcome.INCONCLUSIVE
         settle = effect.repeats_to_settle(effect.none - least)
-        text = f"{label} {bounds_text(effect)} does not settle it; {settling_text(settle)}."
+        limit = against(evidence, metric, effect)
+        text = f"{label} {bounds_text(effect)} does not settle it{limit}; {settling_text(settle)}."
     found = finding(
         rule, outcome, metric, unit, effect,
         basis=evidence.basis(lambda run: run.goodput), conclusion=text, scope=_SCOPE,

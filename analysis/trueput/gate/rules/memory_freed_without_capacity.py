@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from trueput.gate import samples
 from trueput.gate.evidence import GOODPUT, Evidence
 from trueput.gate.figures import RunFigures, number
+from trueput.gate.limits_text import by_more
+from trueput.gate.policy.metrics import METRICS
 from trueput.gate.rule_api import INFORMING, Finding, Outcome, Rule, bounds_text, finding
 from trueput.gate.settling import goodput_missing
 from trueput.gate.statistics import Effect, Sample
@@ -45,12 +47,15 @@ def _judge(
     elif effect.baseline == effect.candidate == 0:
         outcome, text = Outcome.NOT_APPLICABLE, f"{label}: 0 in every run."
     elif effect.did_not_fall(least):
-        outcome, text = Outcome.PASS, f"{label} did not fall, {_moved(effect, metric)}."
+        by = by_more("fall", evidence, metric, effect)
+        outcome = Outcome.PASS
+        text = f"{label} did not fall{by}{':' if by else ','} {_moved(effect, metric)}."
     elif goodput is None:
         outcome, text = Outcome.INCONCLUSIVE, goodput_missing(evidence)
     elif effect.fell(least) and goodput.did_not_rise(good_margin):
         outcome = Outcome.FLAGGED
-        text = f"{label} fell, {_moved(effect, metric)}, and goodput did not rise, "
+        text = f"{label} fell, {_moved(effect, metric)}, and goodput did not "
+        text += f"rise{by_more('rise', evidence, GOODPUT, goodput, margin=True)}, "
         text += f"{bounds_text(goodput)}{_batching(evidence)}."
     elif goodput.rose(good_least):
         outcome = Outcome.PASS
@@ -60,7 +65,7 @@ def _judge(
         text = f"{label} {_moved(effect, metric)} and goodput {bounds_text(goodput)} do not "
         text += f"settle it{_batching(evidence)}."
     return finding(
-        rule, outcome, metric, "ratio", effect,
+        rule, outcome, metric, METRICS[metric], effect,
         basis="reported" if effect else "unknown", conclusion=text, scope=_SCOPE,
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from trueput.gate.evidence import Evidence
 from trueput.gate.figures import RunFigures
+from trueput.gate.limits_text import did_not
 from trueput.gate.rule_api import BLOCKING, Finding, Outcome, Rule, bounds_text, finding
 from trueput.gate.settling import settled_by, settling_text
 from trueput.gate.statistics import Effect, Sample
@@ -41,7 +42,8 @@ def _judge(rule: Rule, evidence: Evidence, name: str) -> Finding:
     elif effect.fell(least):
         outcome, text = Outcome.FLAGGED, f"Quality score {name} fell, {bounds_text(effect)}."
     elif effect.did_not_fall(least):
-        outcome, text = Outcome.PASS, f"Quality score {name} did not fall, {bounds_text(effect)}."
+        outcome = Outcome.PASS
+        text = f"{did_not(f'Quality score {name}', 'fall', evidence, 'quality', effect)}."
     else:
         outcome = Outcome.INCONCLUSIVE
         settle = effect.repeats_to_settle(effect.none - least)

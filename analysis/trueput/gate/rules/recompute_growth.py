@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from trueput.gate.evidence import GOODPUT, Evidence
 from trueput.gate.figures import RunFigures, number
+from trueput.gate.limits_text import by_more, did_not
 from trueput.gate.rule_api import (
     BLOCKING,
     INFORMING,
@@ -39,10 +40,10 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
     elif effect.rose(least):
         outcome = Outcome.FLAGGED
         text = f"The recomputed share of scheduled tokens rose by {bounds_text(effect)}"
-        text += " and goodput did not rise." if stalled else "."
+        text += f" and goodput did not rise{_by_more(evidence)}." if stalled else "."
     elif effect.high < least:
         outcome = Outcome.PASS
-        text = f"The recomputed share did not rise, {bounds_text(effect)}."
+        text = f"{did_not('The recomputed share', 'rise', evidence, _METRIC, effect)}."
     else:
         outcome = Outcome.INCONCLUSIVE
         settle = effect.repeats_to_settle(least)
@@ -55,6 +56,11 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
         basis=evidence.basis(lambda run: run.recompute), conclusion=text, scope=_SCOPE,
     )  # fmt: skip
     return [settled_by(found, settle)]
+
+
+def _by_more(evidence: Evidence) -> str:
+    goodput = evidence.goodput
+    return "" if goodput is None else by_more("rise", evidence, GOODPUT, goodput, margin=True)
 
 
 def _told(run: RunFigures) -> bool:
@@ -72,4 +78,5 @@ RULE = Rule(
     order=50,
     summary="the recomputed share of work rose; blocks where goodput did not rise",
     check=check,
+    escalates=True,
 )
