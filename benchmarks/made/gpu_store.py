@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from trueput.arrow import conform
 from trueput.ingest.read import PartWriter
-from trueput.ingest.store import READER_VERSION
-from trueput.ingest.store import Manifest, Store, encode
+from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
 
 RUN, SOURCE = "profile", "profile.sqlite"
 START_NS = 1_750_000_000_000_000_000

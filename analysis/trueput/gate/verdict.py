@@ -12,6 +12,7 @@ from trueput.gate.comparability import compare_sides
 from trueput.gate.evidence import Evidence
 from trueput.gate.figures import RunFigures, text
 from trueput.gate.loads import Difference
+from trueput.gate.measurements import distinct, reused, same_runs
 from trueput.gate.policy import BLOCKING, Note, Policy
 from trueput.gate.rule_api import Finding, Outcome, Rule
 from trueput.gate.rules import discover
@@ -57,7 +58,8 @@ class CandidateResult:
 class GateResult:
     """The verdict over all candidates; ``exit_code`` is the process's.
 
-    ``notes`` say which exceptions of the policy were applied, and which have expired.
+    ``notes`` say which exceptions of the policy were applied, which have expired, and which runs
+    are one measurement.
     """
 
     verdict: Verdict
@@ -99,7 +101,7 @@ def gate(
     """Judge every candidate against the baseline.
 
     The rows are taken as computed under ``slo_text``, which is only reported here (default: what
-    the rows say). Runs of equal content on one side count once. ``today`` decides which overrides
+    the rows say). Runs of one measurement on one side count once. ``today`` decides which overrides
     of the policy are in force (default: the day in UTC).
     """
     if not candidates:
@@ -108,8 +110,15 @@ def gate(
     notes: tuple[Note, ...] = ()
     if held.overrides:
         held, notes = held.on(today or datetime.now(UTC).date())
-    base = _distinct(baseline)
-    cases = [_case(base, config, _distinct(runs), held) for config, runs in candidates]
+    base, left_out = distinct(baseline)
+    sides = [(config, *distinct(runs)) for config, runs in candidates]
+    notes += tuple(dict.fromkeys([*left_out, *(note for side in sides for note in side[2])]))
+    notes += tuple(
+        Note("notice", f"{config}: both sides are the same runs", "runs")
+        for config, runs, _ in sides
+        if same_runs(base, runs)
+    )
+    cases = [_case(base, config, runs, held) for config, runs, _ in sides]
     judged = [
         _judge(base, case, held, discover() if rules is None else rules)
         for case in _adjusted(cases, held)
@@ -137,24 +146,10 @@ def _exit_code(verdicts: Sequence[Verdict], policy: Policy) -> int:
     return 0
 
 
-def _distinct(runs: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
-    """Return the runs sorted by name, those of equal name or equal content once."""
-    kept: list[RunFigures] = []
-    for run in sorted(runs, key=lambda run: (run.run_id, run.content_hash or "")):
-        same = any(
-            run.run_id == other.run_id
-            or (run.content_hash is not None and run.content_hash == other.content_hash)
-            for other in kept
-        )
-        if not same:
-            kept.append(run)
-    return tuple(kept)
-
-
 def _case(
     base: tuple[RunFigures, ...], config: str, runs: tuple[RunFigures, ...], policy: Policy
 ) -> _Case:
-    unusable = _unusable("baseline", base) or _unusable("candidate", runs)
+    unusable = _unusable("baseline", base) or _unusable("candidate", runs) or reused(base, runs)
     if unusable is not None:
         return _Case(config, runs, unusable)
     differences = compare_sides(base, runs, policy.must_match, policy.under_test)

@@ -79,7 +79,7 @@ KEYS: Final[tuple[Key, ...]] = (
     ),
     Key(
         "", "repeats", str(_DEFAULT.repeats),
-        "Runs required on each side; with fewer the verdict is inconclusive. Runs of equal content "
+        "Runs required on each side; with fewer the verdict is inconclusive. Runs of one measurement "
         "count once.", "3",
     ),
     Key(

@@ -40,7 +40,7 @@ def _suite(candidate: CandidateResult, result: GateResult) -> Xml.Element:
         "slo": result.slo or "none",
         "window_rule": result.window_rule or "unknown",
     }
-    pairs = [*told.items(), *((f"policy {note.level}", note.text) for note in result.notes)]
+    pairs = [*told.items(), *((f"{note.about} {note.level}", note.text) for note in result.notes)]
     for name, value in pairs:
         Xml.SubElement(properties, "property", name=name, value=_legal(value))
     if candidate.verdict is Verdict.UNUSABLE:

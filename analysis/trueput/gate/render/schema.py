@@ -84,7 +84,7 @@ def schema() -> dict[str, Any]:
                     "type": "array",
                     "items": _object(level={"enum": ["notice", "warning"]}, text=_TEXT),
                 },
-                "Overrides of the policy: in force, or expired and not applied.",
+                "Overrides of the policy, in force or expired; runs that are one measurement.",
             ),
             baseline=_object(config=_TEXT, runs=_RUNS),
             candidates={"type": "array", "minItems": 1, "items": _CANDIDATE},
