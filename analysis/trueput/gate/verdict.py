@@ -43,6 +43,7 @@ class CandidateResult:
     """One candidate's verdict with all that it rests on.
 
     ``settle_runs`` estimates the runs on each side that would settle an inconclusive verdict.
+    ``slo`` is the objective of its own runs; several of them are joined by ``; or``.
     """
 
     config: str
@@ -52,6 +53,7 @@ class CandidateResult:
     findings: tuple[Finding, ...] = ()
     comparability: tuple[Difference, ...] = ()
     settle_runs: int | None = None
+    slo: str | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,19 @@ class GateResult:
     baseline_runs: tuple[str, ...]
     candidates: tuple[CandidateResult, ...]
     notes: tuple[Note, ...] = ()
+
+    @property
+    def several_slos(self) -> bool:
+        """True where not all runs have one objective; each candidate then tells its own."""
+        return self.slo is None and any(
+            c.slo is not None or any(d.aspect == "slo" for d in c.comparability)
+            for c in self.candidates
+        )
+
+    @property
+    def objective(self) -> str:
+        """The objective for a reader: `several` where the runs have more than one, or `none`."""
+        return self.slo or ("several" if self.several_slos else "none")
 
 
 @dataclass(frozen=True)
@@ -120,7 +135,10 @@ def gate(
     )
     cases = [_case(base, config, runs, held) for config, runs, _ in sides]
     judged = [
-        _judge(base, case, held, discover() if rules is None else rules)
+        replace(
+            _judge(base, case, held, discover() if rules is None else rules),
+            slo=slo_text or held.slo_text or _own_slo(case.runs),
+        )
         for case in _adjusted(cases, held)
     ]
     verdict = min((result.verdict for result in judged), key=list(Verdict).index)
@@ -238,6 +256,12 @@ def _verdict(case: _Case, findings: Sequence[Finding], too_few: str | None) -> t
     if not _blocking(findings, Outcome.PASS):
         return Verdict.INCONCLUSIVE, "no blocking rule had anything to judge"
     return Verdict.PASS, "every blocking rule passed"
+
+
+def _own_slo(runs: Sequence[RunFigures]) -> str | None:
+    """Return the objectives of runs, each once; ``None`` where none has one."""
+    found = {text(run.goodput, "slo") for run in runs}
+    return "; or ".join(sorted(value for value in found if value is not None)) or None
 
 
 def _agreed(base: Sequence[RunFigures], cases: Sequence[_Case], column: str) -> str | None:

@@ -10,7 +10,7 @@ from trueput.gate.rule_api import Finding
 from trueput.gate.verdict import CandidateResult, GateResult
 
 SCHEMA = "trueput.gate/1"
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 """Grows in its second part when keys are added; another first part is another schema."""
 _DIGITS = 10
 
@@ -37,6 +37,7 @@ def _candidate(candidate: CandidateResult) -> dict[str, object]:
         "runs": list(candidate.runs),
         "verdict": candidate.verdict.value,
         "reason": candidate.reason,
+        "slo": candidate.slo,
         "settle_runs": candidate.settle_runs,
         "findings": [_finding(finding) for finding in candidate.findings],
         "comparability": [_difference(difference) for difference in candidate.comparability],

@@ -56,6 +56,7 @@ _CANDIDATE = _object(
     runs=_RUNS,
     verdict={"enum": [verdict.value for verdict in Verdict]},
     reason=_said(_TEXT, "What decided the verdict."),
+    slo=_said({"type": ["string", "null"]}, "The objective of the candidate's own runs."),
     settle_runs=_said(
         {"type": ["integer", "null"]},
         "Estimate of the runs on each side that would settle an inconclusive verdict.",

@@ -15,8 +15,8 @@ from trueput.gate.statistics import Effect
 _METRIC = "lost_requests_ratio"
 _ANSWERS = "answer_tokens_per_request"
 _ANSWERS_SCOPE = (
-    "It compares output tokens of complete requests for each planned one; whether the answers are "
-    "worse it cannot tell."
+    "It compares the mean output tokens of complete requests, lost ones left out; whether the "
+    "answers are worse it cannot tell."
 )
 _SCOPE = (
     "Lost means planned and not ended as asked: rejected, failed, aborted, unfinished, "
