@@ -1,4 +1,4 @@
-"""Files of a load client that could not be read to their end: what they lost, nothing else tells.
+"""Files of a load client that could not be read to their end: nothing else tells what they lost.
 
 A cut result leaves requests out that the server may have served; a comparison over the rest would
 judge a smaller load. Only errors count: a file with warnings was read.
@@ -6,7 +6,7 @@ judge a smaller load. Only errors count: a file with warnings was read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from trueput.warehouse.session import Warehouse
 
@@ -35,11 +35,10 @@ def broken_client_files(warehouse: Warehouse) -> dict[str, str]:
     told: dict[str, dict[str, set[str]]] = {}
     for row in warehouse.ask(_VANTAGES).dicts():
         told.setdefault(row["run_id"], {}).setdefault(row["source_id"], set()).add(row["vantage"])
-    clients = _client_formats()
     found: dict[str, list[str]] = {}
     for row in errors:
         vantages = told.get(row["run_id"], {})
-        if _is_client(row, vantages, clients):
+        if is_client(row, vantages):
             whose = "may be" if row["code"] == _UNREADABLE else "is"
             found.setdefault(row["run_id"], []).append(
                 f"is not whole: `{row['source_id']}`, which {whose} its load client's "
@@ -48,11 +47,14 @@ def broken_client_files(warehouse: Warehouse) -> dict[str, str]:
     return {run_id: ", ".join(dict.fromkeys(texts)) for run_id, texts in found.items()}
 
 
-def _is_client(
-    row: Mapping[str, str | None], vantages: Mapping[str, set[str]], clients: Sequence[str]
-) -> bool:
+def is_client(row: Mapping[str, str | None], vantages: Mapping[str, set[str]]) -> bool:
+    """Tell whether a file with an error is a load client's.
+
+    `row` has its `source_id`, `format` and the error's `code`; `vantages` those of the requests
+    that each file of its run told of.
+    """
     told = vantages.get(row["source_id"] or "", set())
-    if "client" in told or row["format"] in clients:
+    if "client" in told or row["format"] in _client_formats():
         return True
     if row["format"] == "generic_records":
         return not told
