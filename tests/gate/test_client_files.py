@@ -1,4 +1,4 @@
-"""Which damaged files are a load client's: by format, by what they told, or because none other is."""
+"""Which damaged files are a load client's: by format, by what they told, or for want of another."""
 
 from __future__ import annotations
 
