@@ -31,6 +31,14 @@ def test_an_unknown_run_of_a_gate(trueput: Program) -> None:
     assert "did you mean" in failed(trueput, "gate", "regress_baseline", "regres_candidate")
 
 
+@pytest.mark.parametrize(
+    "empty", ["", " ", "regress_baseline,,control_baseline", "regress_baseline,"]
+)
+def test_an_empty_argument(trueput: Program, empty: str) -> None:
+    assert "empty" in failed(trueput, "gate", empty, "regress_candidate")
+    assert "empty" in failed(trueput, "gate", "regress_candidate", empty)
+
+
 def test_a_path_that_is_not_there(trueput: Program) -> None:
     message = failed(trueput, "ingest", "runs/friday")
     assert "runs/friday" in message

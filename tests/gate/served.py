@@ -1,12 +1,13 @@
 """Loads written down in a line and kept as the files of a client, for tests that ingest them.
 
 A load is a list of requests; `kept` writes it as a result of `vllm bench serve`, several times for
-repeats, whose contents differ only in a label.
+repeats, which differ only in a label and in when the last request was sent, by less than 1 ms.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -101,7 +102,8 @@ def kept(
     for place in range(repeats):
         folder = root / f"{name}{place}"
         folder.mkdir()
-        result = bench(load, planned, f"{name}{place}")
+        moved = [*load[:-1], *(_moved(r, f"{name}{place}", len(load) - 1) for r in load[-1:])]
+        result = bench(moved, planned, f"{name}{place}")
         for key in drop:
             result[key] = None
         (folder / "bench.json").write_text(json.dumps(result), encoding="utf-8")
@@ -109,6 +111,12 @@ def kept(
             (folder / "run.toml").write_text(run_toml, encoding="utf-8")
         folders.append(str(folder))
     return ",".join(folders)
+
+
+def _moved(request: Served, name: str, place: int) -> Served:
+    """Return a request sent a little later, by a time that the repeat's name gives."""
+    sent = 0.5 * place if request.sent_s is None else request.sent_s
+    return replace(request, sent_s=sent + 1e-6 * (zlib.crc32(name.encode()) % 997))
 
 
 def judged(root: Path, base: str, cand: str, slo: str = SLO) -> CandidateResult:
@@ -134,7 +142,8 @@ def recorded(
     for place in range(repeats):
         folder = root / f"{name}{place}"
         folder.mkdir()
-        lines = [_line(f"{name}{place}-{i}", i, r, per_s) for i, r in enumerate(load)]
+        moved = [*load[:-1], *(_moved(r, str(place), len(load) - 1) for r in load[-1:])]
+        lines = [_line(f"{name}{place}-{i}", i, r, per_s) for i, r in enumerate(moved)]
         kept_lines = [lines[i] for i in order] if order else lines
         (folder / "client.jsonl").write_text("\n".join(kept_lines) + "\n", encoding="utf-8")
         (folder / "run.toml").write_text(run_toml + RECORDS.format(unit=unit), encoding="utf-8")

@@ -254,6 +254,27 @@ def test_bounded_goodput_is_judged_by_its_bounds() -> None:
     assert open_end.outcome == "inconclusive"
 
 
+# --- lengths of answers ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("refused", [1, 3, 4, 5])
+def test_refused_requests_are_no_shorter_answers(refused: int) -> None:
+    cand = repeats("b", 3, "g" * (50 - refused) + "r" * refused)
+    found = gate(repeats("a", 3), [("c", cand)]).candidates[0].findings
+    assert not [f for f in found if f.metric == "answer_tokens_per_request"]
+
+
+def test_shorter_answers_beside_refused_requests_are_found() -> None:
+    """20 tokens against 10, the same five of fifty refused on both sides."""
+    served = "g" * 45 + "r" * 5
+    cand = repeats("b", 3, served, answers=(10,))
+    result = gate(repeats("a", 3, served), [("c", cand)])
+    assert result.verdict is Verdict.FLAGGED
+    (found,) = (f for f in result.candidates[0].findings if f.metric == "answer_tokens_per_request")
+    assert (found.baseline, found.candidate) == (pytest.approx(20), pytest.approx(10))
+    assert found.outcome == "flagged"
+
+
 # --- output ----------------------------------------------------------------------------------
 
 
@@ -273,7 +294,7 @@ def test_json_has_exactly_the_schema() -> None:
     assert document["baseline"] == {"config": "base", "runs": ["a0", "a1"]}
     candidate = document["candidates"][0]
     assert list(candidate) == [
-        "config", "runs", "verdict", "reason", "settle_runs", "findings", "comparability",
+        "config", "runs", "verdict", "reason", "slo", "settle_runs", "findings", "comparability",
     ]  # fmt: skip
     assert list(candidate["findings"][0]) == [
         "rule", "severity", "outcome", "metric", "unit", "baseline", "candidate", "ratio",
@@ -301,3 +322,20 @@ def test_markdown_starts_with_the_verdict_and_cannot_be_broken_by_a_name() -> No
     assert "a&#124;b &lt;script&gt; # x: flagged" in comment
     assert "| prompt_lengths |" in comment
     assert "What this covers:" in comment
+
+
+def test_candidates_with_objectives_of_their_own_tell_them() -> None:
+    sides = [("same", repeats("b", 2)), ("other", repeats("c", 2, slo="ttft=9ms")),
+             ("without", repeats("d", 2, slo=None))]  # fmt: skip
+    result = gate(repeats("a", 2), sides)
+    assert (result.slo, result.objective) == (None, "several")
+    assert [c.slo for c in result.candidates] == ["ttft=1000ms", "ttft=9ms", None]
+    document = json.loads(to_json(result))
+    assert [c["slo"] for c in document["candidates"]] == ["ttft=1000ms", "ttft=9ms", None]
+    text = to_markdown(result)
+    assert "- objective: several\n" in text
+    for shown in ("Objective `ttft=1000ms`.", "Objective `ttft=9ms`.", "Objective none."):
+        assert text.count(shown) == 1
+    assert "Objective" not in to_markdown(gate(repeats("a", 2), sides[:1]))
+    none = gate(repeats("a", 2, slo=None), sides[2:])
+    assert (none.slo, none.objective) == (None, "none")

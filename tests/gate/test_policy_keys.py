@@ -152,13 +152,14 @@ def test_every_key_counts(key: object) -> None:
 
 @pytest.fixture(scope="module")
 def judge_ingested(tmp_path_factory: pytest.TempPathFactory) -> Judge:
-    """Gate a run of 20 requests against itself; one token each in the second pair."""
+    """Gate a run of 20 requests against one like it; one token each in the second pair."""
     root = tmp_path_factory.mktemp("policy")
     for name, tokens in (("five", 5), ("one", 1)):
         for side in "ab":
-            write_scheduled(root / f"due_{side}", 0.2, 0.3, side)
-            made = bench([0.3] * 20, tokens=tokens, label=side, slow_gap_s=0.5) if (
-                tokens > 1) else bench([0.3] * 20, tokens=1, label=side)  # fmt: skip
+            write_scheduled(root / f"due_{side}", 0.2, 0.3 if side == "a" else 0.3001, side)
+            ttfts = [0.3] * 19 + [0.3 if side == "a" else 0.300001]
+            made = bench(ttfts, tokens=tokens, label=side, slow_gap_s=0.5) if (
+                tokens > 1) else bench(ttfts, tokens=1, label=side)  # fmt: skip
             write(root / f"{name}_{side}", made)
 
     def judge(policy: str) -> GateResult:

@@ -63,11 +63,14 @@ def test_a_named_baseline(how: Reading) -> None:
 
 
 def test_last_takes_the_newest_accepted_of_the_same_configuration(how: Reading) -> None:
-    for run in ("night03", "other", "night01", "night02"):
+    for run in ("night03", "night01", "night02"):
         baseline.accept(run, how, AT)
     assert base_side("@last:2", side("night04"), how).runs == ("night01", "night02")
     assert base_side("@last:9", side("night04"), how).runs == ("night03", "night01", "night02")
     with pytest.raises(InputError, match="no accepted run of configuration config-"):
+        base_side("@last:2", side("other"), how)
+    baseline.accept("other", how, AT)
+    with pytest.raises(InputError, match="configuration are the candidate's own"):
         base_side("@last:2", side("other"), how)
 
 
@@ -230,6 +233,15 @@ def test_what_is_written_is_read_back(
 def test_a_broken_file_is_an_error_not_an_empty_one(how: Reading, nights: Path, text: str) -> None:
     (nights / "store" / FILE).write_text(text)
     with pytest.raises(StoreError, match=FILE):
+        baseline.list_(how)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# Written by", "versi", 'version = 1\n[[accepted]]\nrun = "n']
+)
+def test_a_cut_file_is_called_damaged(how: Reading, nights: Path, text: str) -> None:
+    (nights / "store" / FILE).write_text(text)
+    with pytest.raises(StoreError, match="is damaged"):
         baseline.list_(how)
 
 

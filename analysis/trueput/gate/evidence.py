@@ -91,7 +91,7 @@ class Evidence:
 
     @cached_property
     def answers(self) -> Effect | None:
-        """Output tokens of the requests that ended as asked, for each planned request."""
+        """Mean output tokens of the requests that ended as asked."""
         return self.ratio(samples.answer_tokens)
 
     @cached_property

@@ -66,6 +66,7 @@ class RunFigures:
     throttled: bool | None = None
     quality: Mapping[str, float] = field(default_factory=dict)
     content_hash: str | None = None
+    measurement: str | None = None
     unusable: str | None = None
 
     @classmethod
@@ -75,6 +76,7 @@ class RunFigures:
         *,
         requests: Requests | None = None,
         content_hash: str | None = None,
+        measurement: str | None = None,
         unusable: str | None = None,
     ) -> RunFigures:
         """Build one run from rows keyed by view name; absent views and columns become ``None``.
@@ -82,6 +84,7 @@ class RunFigures:
         ``requests`` are its planned requests as columns; without them they are taken from the rows
         of ``request_outcomes``. Read beyond the public views, where given: ``activity_series`` with
         rows of ``metric, offset_ns, value``, used for the variation inside a single run.
+        ``measurement`` is a digest of what was measured: runs that share it are one measurement.
         """
         run = _only(rows.get("runs"))
         workload = _only(rows.get("workload"))
@@ -136,6 +139,7 @@ class RunFigures:
                 if isinstance(score, (int, float)) and not isinstance(score, bool)
             },
             content_hash=content_hash or text(run, "content_sha256", "content_hash"),
+            measurement=measurement,
             unusable=unusable,
         )
 

@@ -12,6 +12,7 @@ from trueput.gate.comparability import compare_sides
 from trueput.gate.evidence import Evidence
 from trueput.gate.figures import RunFigures, text
 from trueput.gate.loads import Difference
+from trueput.gate.measurements import distinct, reused, same_runs
 from trueput.gate.policy import BLOCKING, Note, Policy
 from trueput.gate.policy.settings import Setting, demoted, differing, setting_notes
 from trueput.gate.rule_api import Finding, Outcome, Rule
@@ -43,6 +44,7 @@ class CandidateResult:
     """One candidate's verdict with all that it rests on.
 
     ``settle_runs`` estimates the runs on each side that would settle an inconclusive verdict.
+    ``slo`` is the objective of its own runs; several of them are joined by ``; or``.
     """
 
     config: str
@@ -52,6 +54,7 @@ class CandidateResult:
     findings: tuple[Finding, ...] = ()
     comparability: tuple[Difference, ...] = ()
     settle_runs: int | None = None
+    slo: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class GateResult:
     """The verdict over all candidates; ``exit_code`` is the process's.
 
     ``policy`` are its settings that differ from the defaults. ``notes`` name them, and say which
-    exceptions of the policy were applied, and which have expired.
+    exceptions of the policy were applied, which have expired, and which runs are one measurement.
     """
 
     verdict: Verdict
@@ -71,6 +74,19 @@ class GateResult:
     candidates: tuple[CandidateResult, ...]
     notes: tuple[Note, ...] = ()
     policy: tuple[Setting, ...] = ()
+
+    @property
+    def several_slos(self) -> bool:
+        """True where not all runs have one objective; each candidate then tells its own."""
+        return self.slo is None and any(
+            c.slo is not None or any(d.aspect == "slo" for d in c.comparability)
+            for c in self.candidates
+        )
+
+    @property
+    def objective(self) -> str:
+        """The objective for a reader: `several` where the runs have more than one, or `none`."""
+        return self.slo or ("several" if self.several_slos else "none")
 
 
 @dataclass(frozen=True)
@@ -102,7 +118,7 @@ def gate(
     """Judge every candidate against the baseline.
 
     The rows are taken as computed under ``slo_text``, which is only reported here (default: what
-    the rows say). Runs of equal content on one side count once. ``today`` decides which overrides
+    the rows say). Runs of one measurement on one side count once. ``today`` decides which overrides
     of the policy are in force (default: the day in UTC).
     """
     if not candidates:
@@ -113,9 +129,22 @@ def gate(
     notes: tuple[Note, ...] = ()
     if held.overrides:
         held, notes = held.on(today or datetime.now(UTC).date())
-    base = _distinct(baseline)
-    cases = [_case(base, config, _distinct(runs), held) for config, runs in candidates]
-    judged = [_judge(base, case, held, applied) for case in _adjusted(cases, held)]
+    base, left_out = distinct(baseline)
+    sides = [(config, *distinct(runs)) for config, runs in candidates]
+    notes += tuple(dict.fromkeys([*left_out, *(note for side in sides for note in side[2])]))
+    notes += tuple(
+        Note("notice", f"{config}: both sides are the same runs", "runs")
+        for config, runs, _ in sides
+        if same_runs(base, runs)
+    )
+    cases = [_case(base, config, runs, held) for config, runs, _ in sides]
+    judged = [
+        replace(
+            _judge(base, case, held, applied),
+            slo=slo_text or held.slo_text or _own_slo(case.runs),
+        )
+        for case in _adjusted(cases, held)
+    ]
     verdict = min((result.verdict for result in judged), key=list(Verdict).index)
     return GateResult(
         verdict=verdict,
@@ -140,24 +169,10 @@ def _exit_code(verdicts: Sequence[Verdict], policy: Policy) -> int:
     return 0
 
 
-def _distinct(runs: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
-    """Return the runs sorted by name, those of equal name or equal content once."""
-    kept: list[RunFigures] = []
-    for run in sorted(runs, key=lambda run: (run.run_id, run.content_hash or "")):
-        same = any(
-            run.run_id == other.run_id
-            or (run.content_hash is not None and run.content_hash == other.content_hash)
-            for other in kept
-        )
-        if not same:
-            kept.append(run)
-    return tuple(kept)
-
-
 def _case(
     base: tuple[RunFigures, ...], config: str, runs: tuple[RunFigures, ...], policy: Policy
 ) -> _Case:
-    unusable = _unusable("baseline", base) or _unusable("candidate", runs)
+    unusable = _unusable("baseline", base) or _unusable("candidate", runs) or reused(base, runs)
     if unusable is not None:
         return _Case(config, runs, unusable)
     differences = compare_sides(base, runs, policy.must_match, policy.under_test)
@@ -257,6 +272,12 @@ def _only_inform(rules: Sequence[str]) -> str:
         return ""
     count = "1 rule only informs" if len(rules) == 1 else f"{len(rules)} rules only inform"
     return f" ({count} by policy: {', '.join(rules)})"
+
+
+def _own_slo(runs: Sequence[RunFigures]) -> str | None:
+    """Return the objectives of runs, each once; ``None`` where none has one."""
+    found = {text(run.goodput, "slo") for run in runs}
+    return "; or ".join(sorted(value for value in found if value is not None)) or None
 
 
 def _agreed(base: Sequence[RunFigures], cases: Sequence[_Case], column: str) -> str | None:

@@ -11,6 +11,7 @@ from trueput.errors import InputError, UsageError
 from trueput.ingest.store import Store
 from trueput.verbs import baseline_file
 from trueput.verbs.baseline import LAST, state
+from trueput.verbs.baseline_file import Member
 from trueput.verbs.config_key import run_keys
 from trueput.verbs.opening import Configuration, Reading, configuration
 
@@ -63,11 +64,8 @@ def _last(argument: str, candidates: Sequence[Configuration], reading: Reading) 
     store, count = reading.open_store(), int(match[1])
     judged = {run for side in candidates for run in side.runs}
     contents = {m.content_sha256 for r in judged if (m := store.manifest(r)) is not None}
-    others = [
-        m
-        for m in baseline_file.read(store).accepted
-        if m.run not in judged and m.content_sha256 not in contents
-    ]
+    accepted = baseline_file.read(store).accepted
+    others = [m for m in accepted if m.run not in judged and m.content_sha256 not in contents]
     held = [m for m in others if state(m, store) == "current"]
     if len(held) < len(others):
         reading.note(f"accepted runs that were replaced or are missing: {len(others) - len(held)}")
@@ -79,6 +77,11 @@ def _last(argument: str, candidates: Sequence[Configuration], reading: Reading) 
             "`@last:K` stands for one; judge them one by one, or set a named baseline",
         )
     current = [m for m in held if m.run in known and known[m.run].key in keys]
+    if not current and _all_own([m for m in accepted if m.key in keys], others):
+        raise InputError(
+            f"`{argument}`: all accepted runs of this configuration are the candidate's own",
+            "accept runs from before the change, or name the baseline's runs",
+        )
     if not current:
         raise InputError(
             f"`{argument}`: the store has no accepted run of configuration {', '.join(keys)}",
@@ -89,3 +92,8 @@ def _last(argument: str, candidates: Sequence[Configuration], reading: Reading) 
     if len(chosen) < count:
         reading.note(f"`{argument}`: accepted runs of this configuration: {len(chosen)}")
     return Configuration(argument, tuple(m.run for m in chosen))
+
+
+def _all_own(accepted: Sequence[Member], others: Sequence[Member]) -> bool:
+    """Tell whether there are accepted runs, and none of them is of another side."""
+    return bool(accepted) and not any(member in others for member in accepted)

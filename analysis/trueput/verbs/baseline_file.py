@@ -60,7 +60,9 @@ def read(store: Store) -> Baselines:
     except FileNotFoundError:
         return Baselines()
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StoreError(f"`{path}` cannot be read ({error})", _HINT) from error
+        raise StoreError(f"`{path}` is damaged or cannot be read ({error})", _HINT) from error
+    if "version" not in document:
+        raise StoreError(f"`{path}` is damaged: it is empty, or its version is missing", _HINT)
     if document.get("version") != VERSION:
         raise StoreError(
             f"`{path}`: version {document.get('version')!r}, this trueput reads {VERSION}",

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from trueput.gate.figures import RunFigures
+from trueput.gate.measurements import digest
 from trueput.gate.requests import NUMBERS, OUTCOMES, Requests
+from trueput.verbs.client_files import broken_client_files
 from trueput.verbs.opening import Reading, open_runs
 from trueput.warehouse.connect import literals
 from trueput.warehouse.session import Warehouse
@@ -28,6 +30,13 @@ GROUP BY t.run_id, m.metric, t.logged_at_ns - w.origin_ns
 ORDER BY t.run_id, m.metric, offset_ns
 """
 
+
+_VANTAGES = """
+SELECT run_id, CASE WHEN has_client THEN 'client' WHEN has_server THEN 'server' ELSE 'engine' END
+  AS vantage
+FROM int_run_facts
+"""
+"""Who measured the requests: the outermost that recorded any."""
 
 _REQUESTS = """
 WITH starts AS (
@@ -85,6 +94,9 @@ def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
         rows = warehouse.views(_VIEWS)
         rows["activity_series"] = warehouse.ask(_SERIES).dicts()
         requests = _requests(warehouse, run_ids)
+        broken = broken_client_files(warehouse)
+        vantages = {r["run_id"]: r["vantage"] for r in warehouse.ask(_VANTAGES).dicts()}
+    rows["runs"] = [{**row, "vantage": vantages.get(row["run_id"])} for row in rows["runs"]]
     found: dict[str, dict[str, list[dict[str, Any]]]] = {
         run_id: {view: [] for view in rows} for run_id in run_ids
     }
@@ -92,7 +104,12 @@ def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
         for row in many:
             found[row["run_id"]][view].append(row)
     return {
-        run_id: RunFigures.from_views(views, requests=requests[run_id])
+        run_id: RunFigures.from_views(
+            views,
+            requests=requests[run_id],
+            measurement=digest(requests[run_id], views),
+            unusable=broken.get(run_id),
+        )
         for run_id, views in found.items()
     }
 

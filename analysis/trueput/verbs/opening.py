@@ -114,6 +114,8 @@ def _unknown(name: str, store: Store) -> InputError:
 
 def runs_of(name: str, reading: Reading) -> list[str]:
     """Return the run ids that an argument names: a path (ingested when new) or a run name."""
+    if not name.strip():
+        raise UsageError("an argument is empty", "name a run or a path")
     path = Path(name)
     if path.exists():
         from trueput.ingest.folders import find_runs
@@ -129,16 +131,14 @@ def configuration(argument: str, reading: Reading) -> Configuration:
 
     A path that exists wins over splitting at commas.
     """
-    if Path(argument).exists() or "," not in argument:
+    if "," not in argument or Path(argument).exists():
         runs = runs_of(argument, reading)
         name = Path(argument).resolve().name if len(runs) > 1 else runs[0]
         return Configuration(name, tuple(dict.fromkeys(runs)))
-    found: list[str] = []
-    for part in argument.split(","):
-        if part.strip():
-            found += runs_of(part.strip(), reading)
-    if not found:
-        raise UsageError(f"`{argument}` names no run")
+    parts = [part.strip() for part in argument.split(",")]
+    if not all(parts):
+        raise UsageError(f"`{argument}`: a name between its commas is empty", "write `a,b`")
+    found = [run for part in parts for run in runs_of(part, reading)]
     unique = tuple(dict.fromkeys(found))
     return Configuration(",".join(unique), unique)
 

@@ -71,7 +71,8 @@ def _draw_candidate(console: Console, candidate: CandidateResult, result: GateRe
     if len(candidate.runs) == 1:
         sides = sides.removesuffix("s")
     differ = any(d.aspect == "slo" for d in candidate.comparability)
-    slo = result.slo or ("not the same on both sides" if differ else "none")
+    slo = (candidate.slo if result.several_slos else result.slo) or "none"
+    slo += " (not the same on both sides)" if differ else ""
     say(console, f"objective {slo}; window `{result.window_rule}`; {sides}")
     if candidate.verdict in {Verdict.NOT_COMPARABLE, Verdict.UNUSABLE}:
         say(console, f"because {candidate.reason}")

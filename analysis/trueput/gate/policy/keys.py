@@ -79,8 +79,8 @@ KEYS: Final[tuple[Key, ...]] = (
     ),
     Key(
         "", "repeats", str(_DEFAULT.repeats),
-        "Runs required on each side; with fewer the verdict is inconclusive. Runs of equal content "
-        "count once.", "3",
+        "Runs required on each side; with fewer the verdict is inconclusive. Runs of one "
+        "measurement count once.", "3",
     ),
     Key(
         "exit", "inconclusive", "3",

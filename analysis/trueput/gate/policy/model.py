@@ -44,10 +44,14 @@ class Override:
 
 @dataclass(frozen=True)
 class Note:
-    """Something that a reader of the verdict must know; `level` is notice or warning."""
+    """Something that a reader of the verdict must know: of the policy, or of the runs.
+
+    `level` is notice or warning.
+    """
 
     level: str
     text: str
+    about: str = "policy"
 
 
 @dataclass(frozen=True)

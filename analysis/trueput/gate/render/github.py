@@ -24,7 +24,7 @@ _DECIDING = {Verdict.FLAGGED: Outcome.FLAGGED, Verdict.INCONCLUSIVE: Outcome.INC
 
 def to_annotations(result: GateResult) -> str:
     """Return one workflow command a line; whatever a run is called, it stays in its message."""
-    lines = [annotation(note.level, "trueput gate: policy", note.text) for note in result.notes]
+    lines = [annotation(n.level, f"trueput gate: {n.about}", n.text) for n in result.notes]
     for candidate in result.candidates:
         title = f"trueput gate: {TITLES[candidate.verdict]}: {candidate.config}"
         lines.append(annotation(_LEVELS[candidate.verdict], title, _message(candidate)))

@@ -39,6 +39,7 @@ def _candidate(candidate: CandidateResult) -> dict[str, object]:
         "runs": list(candidate.runs),
         "verdict": candidate.verdict.value,
         "reason": candidate.reason,
+        "slo": candidate.slo,
         "settle_runs": candidate.settle_runs,
         "findings": [_finding(finding) for finding in candidate.findings],
         "comparability": [_difference(difference) for difference in candidate.comparability],

@@ -45,10 +45,10 @@ def _suite(candidate: CandidateResult, result: GateResult) -> Xml.Element:
         "reason": candidate.reason,
         "baseline": ", ".join(result.baseline_runs),
         "candidate": ", ".join(candidate.runs),
-        "slo": result.slo or "none",
+        "slo": (candidate.slo if result.several_slos else result.slo) or "none",
         "window_rule": result.window_rule or "unknown",
     }
-    pairs = [*told.items(), *((f"policy {note.level}", note.text) for note in result.notes)]
+    pairs = [*told.items(), *((f"{note.about} {note.level}", note.text) for note in result.notes)]
     for name, value in pairs:
         Xml.SubElement(properties, "property", name=name, value=legal(value))
     if candidate.verdict is Verdict.UNUSABLE:

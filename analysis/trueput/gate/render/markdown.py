@@ -18,7 +18,7 @@ TITLES = {
 def to_markdown(result: GateResult) -> str:
     """Return a comment for a pull request: the verdict first, then what it rests on."""
     lines = [f"## trueput gate: {TITLES[result.verdict]}", ""]
-    lines += [f"- objective: {_code(result.slo) if result.slo else 'none'}"]
+    lines += [f"- objective: {_code(result.slo) if result.slo else result.objective}"]
     lines += [f"- window: {_code(result.window_rule) if result.window_rule else 'unknown'}"]
     lines += [
         f"- baseline: {_code(result.baseline_config)} ({inert(', '.join(result.baseline_runs))})"
@@ -27,7 +27,7 @@ def to_markdown(result: GateResult) -> str:
     if len(result.candidates) > 1:
         lines += ["", *_overview(result)]
     for candidate in result.candidates:
-        lines += ["", *_candidate_lines(candidate)]
+        lines += ["", *_candidate_lines(candidate, result.several_slos)]
     return "\n".join(lines) + "\n"
 
 
@@ -39,12 +39,14 @@ def _overview(result: GateResult) -> list[str]:
     return lines
 
 
-def _candidate_lines(candidate: CandidateResult) -> list[str]:
+def _candidate_lines(candidate: CandidateResult, several_slos: bool) -> list[str]:
     lines = [
         f"### {inert(candidate.config)}: {TITLES[candidate.verdict]}",
         "",
         f"Runs {inert(', '.join(candidate.runs))}. Because: {inert(candidate.reason)}.",
     ]
+    if several_slos:
+        lines.append(f"Objective {_code(candidate.slo) if candidate.slo else 'none'}.")
     if candidate.settle_runs is not None:
         lines.append(
             f"About {candidate.settle_runs} runs on each side would settle it (an estimate)."

@@ -37,7 +37,7 @@ def _candidate(candidate: CandidateResult, result: GateResult) -> list[str]:
     title = TITLES[candidate.verdict]
     lines = [
         f"trueput gate: {title}: {candidate.config} against {result.baseline_config}",
-        f"  objective {result.slo or 'none'}, {len(result.baseline_runs)} baseline and "
+        f"  objective {_slo(candidate, result)}, {len(result.baseline_runs)} baseline and "
         f"{len(candidate.runs)} candidate runs",
         f"  because: {candidate.reason}",
     ]
@@ -53,6 +53,10 @@ def _candidate(candidate: CandidateResult, result: GateResult) -> list[str]:
     if candidate.settle_runs is not None:
         lines.append(f"  about {candidate.settle_runs} runs on each side would settle it")
     return lines
+
+
+def _slo(candidate: CandidateResult, result: GateResult) -> str:
+    return (candidate.slo or "none") if result.several_slos else result.objective
 
 
 def _visible(text: str) -> str:

@@ -57,6 +57,7 @@ _CANDIDATE = _object(
     runs=_RUNS,
     verdict={"enum": [verdict.value for verdict in Verdict]},
     reason=_said(_TEXT, "What decided the verdict."),
+    slo=_said({"type": ["string", "null"]}, "The objective of the candidate's own runs."),
     settle_runs=_said(
         {"type": ["integer", "null"]},
         "Estimate of the runs on each side that would settle an inconclusive verdict.",
@@ -107,7 +108,8 @@ def _result() -> dict[str, Any]:
                     "type": "array",
                     "items": _object(level={"enum": ["notice", "warning"]}, text=_TEXT),
                 },
-                "Overrides of the policy, in force or expired, and its settings in one sentence.",
+                "Overrides of the policy, in force or expired, its settings in one sentence, and "
+                "runs that are one measurement.",
             ),
             policy=_said(
                 {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trueput.gate.evidence import Evidence
+from trueput.gate.limits_text import did_not
 from trueput.gate.rule_api import BLOCKING, Finding, Outcome, Rule, bounds_text, finding
 from trueput.gate.settling import requests_text, settled_by, settling_text
 from trueput.gate.statistics import Effect
@@ -15,8 +16,8 @@ from trueput.gate.statistics import Effect
 _METRIC = "lost_requests_ratio"
 _ANSWERS = "answer_tokens_per_request"
 _ANSWERS_SCOPE = (
-    "It compares output tokens of complete requests for each planned one; whether the answers are "
-    "worse it cannot tell."
+    "It compares the mean output tokens of complete requests, lost ones left out; whether the "
+    "answers are worse it cannot tell."
 )
 _SCOPE = (
     "Lost means planned and not ended as asked: rejected, failed, aborted, unfinished, "
@@ -42,7 +43,8 @@ def _lost(rule: Rule, evidence: Evidence) -> Finding:
         manner = "looks no worse" if hidden else "is worse too, so that the loss is in plain sight"
         text = f"Lost requests rose by {bounds_text(effect)} and the survivors' latency {manner}."
     elif effect.high < least:
-        outcome, text = Outcome.PASS, f"Lost requests did not rise, {bounds_text(effect)}."
+        outcome = Outcome.PASS
+        text = f"{did_not('Lost requests', 'rise', evidence, _METRIC, effect)}."
     else:
         outcome = Outcome.INCONCLUSIVE
         settle = effect.repeats_to_settle(least)
