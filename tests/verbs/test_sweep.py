@@ -157,7 +157,7 @@ def test_a_configuration_of_the_baseline_has_no_row_and_a_note(results: Path, ho
     assert "1 configuration  against" in table.stdout
     assert told in program("sweep", base, *others, "--format", "csv").stderr
     assert json.loads(program("sweep", base, *others, "--format", "json").stdout)["notes"] == [
-        {"level": "notice", "text": told}
+        {"level": "notice", "text": told, "about": "runs"}
     ]
     assert told in program("sweep", base, *others, "--format", "markdown").stdout
 

@@ -116,7 +116,7 @@ def sweep(
 
 
 def _left_out(side: Configuration) -> Note:
-    return Note("notice", f"{side.name} has runs of the baseline, and no row")
+    return Note("notice", f"{side.name} has runs of the baseline, and no row", "runs")
 
 
 def _configurations(argument: str, reading: Reading) -> list[Configuration]:
