@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trueput.errors import UsageError
+from trueput.gate.measurements import distinct
 from trueput.gate.statistics import Noise
 from trueput.verbs.compare import METRICS
 from trueput.verbs.figures import figures
@@ -50,6 +51,13 @@ def noise(arguments: Sequence[str], reading: Reading | None = None) -> NoiseRepo
             "name the repeats of one configuration: `trueput noise run1 run2 run3`",
         )
     known = figures(run_ids, how)
+    kept, copies = distinct([known[r] for r in run_ids])
+    run_ids = [run.run_id for run in kept]
+    if len(run_ids) < MIN_RUNS:
+        raise UsageError(
+            f"the runs are one measurement: {'; '.join(note.text for note in copies)}",
+            "repeats are runs of their own: a copy says nothing of their variation",
+        )
     found = []
     for metric in METRICS:
         values = [metric.read(known[r]) for r in run_ids]

@@ -68,13 +68,17 @@ def _outcomes(console: Console, row: dict[str, Any]) -> None:
     untimed = (row["complete_requests"] or 0) - judged if row["good_requests"] is not None else 0
     open_count = max(0, unknown - untimed)
     known = []
+    most: int | None = None
     for name in chain:
         value = row[f"{name}_requests"]
-        shown = count(value)
-        more = unknown if name == "good" else open_count
-        if more and value is not None and name in {"answered", "complete", "good"}:
-            shown += f" to {count(value + more)}"
-        known.append(shown)
+        more = 0 if name in {"planned", "sent"} else unknown if name == "good" else open_count
+        known.append(count(value))
+        if value is None:
+            continue
+        # a request of unknown end may have been counted as answered already
+        most = value + more if most is None else min(value + more, most)
+        if most > value:
+            known[-1] += f" to {count(most)}"
     table(console, chain, [known], right=chain)
     ended = [(name, row[f"{name}_requests"]) for name in _OUTCOMES if row[f"{name}_requests"]]
     if ended:

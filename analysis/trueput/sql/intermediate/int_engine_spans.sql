@@ -19,7 +19,7 @@ SELECT
   coalesce(max(r.replica), max(r.source_id) FILTER (t.run_id IS NOT NULL)) AS replica,
   min(arrived_at_ns) AS arrived_at_ns,
   max(ended_at_ns) AS ended_at_ns,
-  bool_or(coalesce(status, 'finished') = 'finished') AS was_finished,
+  bool_or(coalesce(status, 'finished') IN ('finished', 'ok')) AS was_finished,
   max(asked_output_tokens) AS asked_output_tokens,
   max(prompt_tokens) AS prompt_tokens,
   max(cached_prompt_tokens) AS cached_prompt_tokens,
