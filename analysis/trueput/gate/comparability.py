@@ -8,6 +8,7 @@ for the rules. The policy's ``[must_match]`` and ``[under_test]`` override both.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from trueput.gate.figures import RunFigures, text
@@ -70,7 +71,7 @@ _SETTINGS = {
     "num_warmups": False,
 }  # fmt: skip
 _VALUES |= {
-    f"asked.{name}": (lambda run, name=name: asked_setting(run, name), blocks)  # type: ignore[misc]
+    f"asked.{name}": (partial(asked_setting, name=name), blocks)
     for name, blocks in _SETTINGS.items()
 }
 #: Aspects with a size of their own: how far apart two runs are.
