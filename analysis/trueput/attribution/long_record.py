@@ -53,9 +53,9 @@ def _pieces(record: EngineRecord) -> Iterator[tuple[str, Steps]]:
 def _lives(batch: pa.RecordBatch) -> Iterator[tuple[str, Steps]]:
     """Yield the iterations of each engine life among these rows, in the order of the first."""
     words: list[Any] = [batch.column(name) for name in LIFE[:2]]
-    codes = [word.indices.to_numpy() for word in words]
+    codes = [np.asarray(word.indices.to_numpy(), np.int64) for word in words]
     names = [word.dictionary for word in words]
-    lives = np.stack([*codes, _ints(batch, "incarnation")], axis=1)
+    columns = (*codes, _ints(batch, "incarnation"))
     numbers = {name: _ints(batch, name) for name in NUMBERS}
     zeros = np.zeros(batch.num_rows, np.int64)
     kv = batch.column("kv_used_ratio").to_numpy(zero_copy_only=False).astype(np.float64)
@@ -64,12 +64,24 @@ def _lives(batch: pa.RecordBatch) -> Iterator[tuple[str, Steps]]:
         "context_requests": zeros,
         "kv_used_ratio": kv,
     }
-    _, first, which = np.unique(lives, axis=0, return_index=True, return_inverse=True)
-    for at in first[np.argsort(first)]:
-        source, engine, life = lives[at].tolist()
+    for at, rows in _groups(columns):
+        source, engine, life = (int(column[at]) for column in columns)
         steps = Steps(names[1][engine].as_py(), life, **known)
-        whole = slice(None) if len(first) == 1 else which == which[at]
-        yield names[0][source].as_py(), steps.of(whole)
+        yield names[0][source].as_py(), steps.of(rows)
+
+
+def _groups(columns: Sequence[Ints]) -> Iterator[tuple[int, Any]]:
+    """Yield the rows that are equal in all columns: the first of them, and what selects them."""
+    if not len(columns[0]):
+        return
+    if all(int(column.min()) == int(column.max()) for column in columns):
+        yield 0, slice(None)
+        return
+    _, first, which = np.unique(
+        np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True
+    )
+    for group in np.argsort(first).tolist():
+        yield int(first[group]), which == group
 
 
 def _shape_work(steps: Steps, limits: EngineLimits) -> tuple[StepWork, Ints]:

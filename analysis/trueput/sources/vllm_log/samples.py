@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from trueput.sources.vllm_log.block import NO_TIME, instants, named
 from trueput.sources.vllm_log.lives import Numbered
+from trueput.sources.vllm_log.printed import NUMBER, Printed, read_numbers
 from trueput.sources.vllm_log.problems import Problems
 
 STATS: Final = (
@@ -33,8 +34,6 @@ STATS: Final = (
 OWNER: Final = re.compile(r"(?:Engine ([0-9]{3,6})|[0-9]+ Engines Aggregated): ")
 FLOPS: Final = re.compile(r"MFU: (\S+) TF/s/device (\S+) GB/s/device")
 LISTED: Final = "Per-position acceptance rate"
-PRINTED: Final = re.compile(r"(: |, |=)([0-9]{1,15}(?:\.[0-9]{1,15})?)")
-"""What may be a value, with what stands before it."""
 FOLLOWED: Final = re.compile(r"(?=[ %,])|\.?\Z")
 """What may stand behind a value."""
 TRIAL: Final = 900_000_000_000
@@ -104,6 +103,9 @@ class Wording:
     divisors: Floats
 
 
+NO_WORDING: Final = Wording("", NO_LINES, NO_FLOATS)
+
+
 @dataclass(frozen=True)
 class SampleRows:
     """Rows of `engine_samples`; `engine` and `metric` are places in `engines` and `metrics`
@@ -141,50 +143,57 @@ class Samples:
     problems: Problems
     _seen: OrderedDict[tuple[int, str], None] = field(default_factory=OrderedDict)
     _metrics: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    _wordings: dict[tuple[str, ...], Wording | None] = field(default_factory=dict)
+    _wordings: dict[bytes, Wording | None] = field(default_factory=dict)
 
     def read(self, line: Lines, at_ns: Lines, messages: list[str]) -> SampleRows:
         """Return the rows of these lines, all of which are statistics lines."""
         new = self._new_lines(at_ns.tolist(), messages)
         if new is not None:
             line, at_ns, messages = line[new], at_ns[new], [messages[at] for at in new]
-        wordings, numbers = self._worded(messages)
-        odd = [at for at, wording in enumerate(wordings) if wording is None]
-        split = [wording for wording in wordings if wording is not None]
-        counts = [len(wording.metrics) for wording in split]
-        of_line = np.repeat([at for at, w in enumerate(wordings) if w is not None], counts)
-        metrics = np.concatenate([NO_LINES, *(wording.metrics for wording in split)])
-        values = numbers / np.concatenate([NO_FLOATS, *(wording.divisors for wording in split)])
-        engines = ["" if wording is None else wording.engine for wording in wordings]
+        printed = read_numbers(messages)
+        wordings = self._wordings_of(printed, messages)
+        none = np.array([wording is None for wording in wordings], np.bool_)
+        is_odd = printed.odd | none[printed.wording]
+        metrics, divisors = _laid_out(wordings, printed.wording[~is_odd])
+        of_number = np.repeat(np.arange(len(messages)), printed.counts)
+        sound = ~is_odd[of_number]
+        of_line, values = of_number[sound], printed.numbers[sound] / divisors
+        names = list(dict.fromkeys(wording.engine for wording in wordings if wording))
+        owners = [names.index(wording.engine) if wording else -1 for wording in wordings]
+        owner = np.array(owners, np.int64)[printed.wording]
+        odd = np.flatnonzero(is_odd).tolist()
         for at in odd:
-            engines[at], body = _owner(messages[at])
+            name, body = _owner(messages[at])
+            if name not in names:
+                names.append(name)
+            owner[at] = names.index(name)
             keys, read = self._line(int(line[at]), body)
             metrics = np.append(metrics, np.array(keys, np.int64))
             values = np.append(values, read)
             of_line = np.append(of_line, np.full(len(keys), at))
-        of_line = of_line.astype(np.int64)
         if odd:
             order = np.argsort(of_line, kind="stable")
             metrics, values, of_line = metrics[order], values[order], of_line[order]
-        names = list(dict.fromkeys(engines))
-        engine = np.array([names.index(name) for name in engines], np.int64)[of_line]
         known = list(self._metrics)
+        engine = owner[of_line]
         return SampleRows(line[of_line], at_ns[of_line], engine, names, metrics, known, values)
 
-    def _worded(self, messages: list[str]) -> tuple[list[Wording | None], Floats]:
-        """Return the wording of each line, None where it is not each number one value, and the
-        numbers of all the others."""
-        wordings: list[Wording | None] = []
-        numbers: list[str] = []
-        for message in messages:
-            parts = PRINTED.split(message)
-            printed = parts[2::3]
-            del parts[2::3]
-            wording = self._wording(tuple(parts))
-            if wording is not None:
-                numbers += printed
-            wordings.append(wording)
-        return wordings, np.array([float(number) for number in numbers], np.float64)
+    def _wordings_of(self, printed: Printed, messages: list[str]) -> list[Wording | None]:
+        """Return what each wording says, None where it is not each number one value."""
+        found: list[Wording | None] = []
+        for number, text in enumerate(printed.wordings):
+            if text not in self._wordings:
+                if len(self._wordings) > REMEMBERED:
+                    self._wordings.clear()
+                of_it = np.flatnonzero((printed.wording == number) & ~printed.odd)
+                if not len(of_it):
+                    found.append(None)
+                    continue
+                parts = NUMBER.split(messages[int(of_it[0])])
+                del parts[2::3]
+                self._wordings[text] = self._tried(tuple(parts))
+            found.append(self._wordings[text])
+        return found
 
     def _new_lines(self, times: list[int], messages: list[str]) -> list[int] | None:
         """Return which lines no other API server printed before; None for all of them."""
@@ -205,13 +214,6 @@ class Samples:
         if len(self._seen) > REMEMBERED:
             self._seen.popitem(last=False)
         return True
-
-    def _wording(self, parts: tuple[str, ...]) -> Wording | None:
-        if parts not in self._wordings:
-            if len(self._wordings) > REMEMBERED:
-                self._wordings.clear()
-            self._wordings[parts] = self._tried(parts)
-        return self._wordings[parts]
 
     def _tried(self, parts: tuple[str, ...]) -> Wording | None:
         """Return what the numbers of a wording are, None where it is not each one value.
@@ -260,6 +262,19 @@ class Samples:
             metrics.append(self._metrics.setdefault(metric, len(self._metrics)))
             values.append(value)
         return metrics, values
+
+
+def _laid_out(wordings: list[Wording | None], which: Lines) -> tuple[Lines, Floats]:
+    """Return metric and divisor of every number of lines of these wordings, in order."""
+    said = [wording or NO_WORDING for wording in wordings]
+    counts = np.array([len(wording.metrics) for wording in said], np.int64)
+    first = np.cumsum(counts) - counts
+    of_line = counts[which]
+    start = first[which] - (np.cumsum(of_line) - of_line)
+    at = np.repeat(start, of_line) + np.arange(int(of_line.sum()))
+    metrics = np.concatenate([NO_LINES, *(wording.metrics for wording in said)])
+    divisors = np.concatenate([NO_FLOATS, *(wording.divisors for wording in said)])
+    return metrics[at], divisors[at]
 
 
 def _owner(message: str) -> tuple[str, str]:
