@@ -48,15 +48,17 @@ from trueput.sources.vllm_log.block import NO_TIME, Block
 from trueput.sources.vllm_log.dates import Dates
 from trueput.sources.vllm_log.facts import DATELESS, INTERESTING, REST, Facts
 from trueput.sources.vllm_log.lives import Lives, Numbered
-from trueput.sources.vllm_log.places import PADDING, Flags
+from trueput.sources.vllm_log.places import PADDING, Flags, Text
 from trueput.sources.vllm_log.prefix import PREFIX
 from trueput.sources.vllm_log.problems import CODES, Problems
 from trueput.sources.vllm_log.reader import LineReader
 from trueput.sources.vllm_log.requests import Requests
 from trueput.sources.vllm_log.samples import STATS, Samples
-from trueput.sources.vllm_log.text import clean, is_broken_json, is_crlf
+from trueput.sources.vllm_log.text import clean, is_broken_json, is_crlf, is_dirty
 
 BLOCK_BYTES: Final = 8 << 20
+SPARE_BYTES: Final = 64 << 10
+"""Room for the beginning of a line that the piece before left."""
 STRONG: Final = re.compile(
     rb"vLLM|Iteration\(\d+\): |Avg prompt throughput: |\[async_llm(?:_engine)?\.py:|"
     rb"\[(?:v1/)?(?:engine/)?(?:core|llm_engine|loggers|metrics)\.py:|Received request "
@@ -94,9 +96,14 @@ def sniff(name: str, head: bytes) -> Sniff:
 @dataclass(frozen=True)
 class _Piece:
     """Whole lines, or a part of one: whether it began in the piece before (`continues`), goes on
-    in the next (`goes_on`), or is the last line and has no newline (`is_tail`)."""
+    in the next (`goes_on`), or is the last line and has no newline (`is_tail`).
 
-    parts: tuple[bytes | memoryview, ...]
+    The first `size` bytes of `room` are the piece, PADDING stands behind them; the room is used
+    again for the next piece.
+    """
+
+    room: bytearray
+    size: int
     continues: bool = False
     goes_on: bool = False
     is_tail: bool = False
@@ -106,9 +113,9 @@ class _Piece:
         """Whether the piece is whole lines."""
         return not (self.continues or self.goes_on or self.is_tail)
 
-    def data(self, behind: bytes = b"") -> bytes:
-        """Return the bytes, with more behind them."""
-        return b"".join((*self.parts, behind))
+    def data(self) -> bytes:
+        """Return the bytes."""
+        return bytes(memoryview(self.room)[: self.size])
 
 
 @dataclass
@@ -143,9 +150,9 @@ class Reading:
         first_line = self.line
         block = None
         if piece.is_plain:
-            padded = clean(piece.data(PADDING), first_line, self.reader.crlf, self.problems)
-            block = self.reader.quickly(padded, first_line)
-            data = padded if block is not None else padded[: -len(PADDING)]
+            text = self._text(piece, first_line)
+            block = self.reader.quickly(text, first_line)
+            data = b"" if block is not None else text.slice(0, text.size)
         else:
             data = piece.data()
             if piece.is_tail and is_broken_json(data):
@@ -168,6 +175,13 @@ class Reading:
         if piece.is_tail and not careful.is_whole(lines, first_line, self.problems):
             return []
         return careful.items(self, lines, carried)
+
+    def _text(self, piece: _Piece, first_line: int) -> Text:
+        """Return the clean bytes of whole lines, in place where they are clean."""
+        if not is_dirty(piece.room):
+            return Text(piece.room, piece.size)
+        data = clean(piece.data(), first_line, self.reader.crlf, self.problems)
+        return Text(data + PADDING, len(data))
 
     def _quickly(self, block: Block, carried: int | None) -> list[Item] | None:
         """Return what a block holds where only its statistics and start-up lines are left."""
@@ -257,24 +271,31 @@ def _pieces(path: Path, block_bytes: int, problems: Problems) -> Iterator[_Piece
 
     After a damage the cut last line is left out, for the damage was reported.
     """
-    rest = b""
+    room = bytearray()
+    held = 0
     continues = False
     for chunk in byte_chunks(path, block_bytes):
         if isinstance(chunk, Damage):
             problems.add("VLOG001", None, text=f"{CODES['VLOG001']}: {chunk.text}")
             return
-        cut = chunk.rfind(b"\n") + 1
+        size = held + len(chunk)
+        if len(room) < size + len(PADDING):
+            room = room[:held] + bytes(len(chunk) + SPARE_BYTES)
+        room[held:size] = chunk
+        cut = room.rfind(b"\n", held, size) + 1
         if cut:
-            before, rest = rest, chunk[cut:]
-            yield _Piece((before, memoryview(chunk)[:cut]), continues)
-            continues = False
+            rest = room[cut:size]
+            room[cut : cut + len(PADDING)] = PADDING
+            yield _Piece(room, cut, continues)
+            held, continues = len(rest), False
+            room[:held] = rest
             continue
-        rest += chunk
-        if len(rest) > MAX_LINE_BYTES:
-            yield _Piece((rest,), continues, goes_on=True)
-            rest, continues = b"", True
-    if rest and not continues:
-        yield _Piece((rest,), is_tail=True)
+        held = size
+        if held > MAX_LINE_BYTES:
+            yield _Piece(room, held, continues, goes_on=True)
+            held, continues = 0, True
+    if held and not continues:
+        yield _Piece(room, held, is_tail=True)
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Item]:

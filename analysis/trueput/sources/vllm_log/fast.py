@@ -126,12 +126,8 @@ def line_ends(text: Text) -> Places:
     return np.flatnonzero(text.bytes[: text.size] == NEWLINE)
 
 
-def scan(padded: bytes, first_line: int, dates: Dates, last_at: int | None) -> Block | None:
-    """Return what stands in the block of whole lines, or None where it must be read with care.
-
-    `padded` has PADDING behind it.
-    """
-    text = Text(padded)
+def scan(text: Text, first_line: int, dates: Dates, last_at: int | None) -> Block | None:
+    """Return what stands in the block of whole lines, or None where it must be read with care."""
     end = line_ends(text)
     start = np.empty(len(end), np.int64)
     start[:1] = 0

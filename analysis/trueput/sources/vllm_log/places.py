@@ -56,17 +56,20 @@ def codes_of(keys: Any) -> tuple[Places, Places]:
 
 
 class Text:
-    """The bytes of one block: `size` of them, and PADDING behind."""
+    """The bytes of one block: the first `size` of `padded`, with PADDING behind them.
 
-    def __init__(self, padded: bytes) -> None:
-        self.size = len(padded) - len(PADDING)
+    They are not copied: they must stand as long as they are looked at.
+    """
+
+    def __init__(self, padded: bytes | bytearray, size: int) -> None:
+        self.size = size
         self.bytes = np.frombuffer(padded, np.uint8)
         self._raw = padded
         self._words = np.ndarray((len(padded) - 7,), np.uint64, padded, strides=(1,))
 
     def slice(self, at: int, end: int) -> bytes:
         """Return the bytes from `at` to `end`."""
-        return self._raw[at:end]
+        return bytes(self._raw[at:end])
 
     def index(self, literal: bytes, at: int, end: int) -> int:
         """Return the first place of `literal` from `at` to `end`, -1 without."""
@@ -171,7 +174,7 @@ class Text:
     def line(self, at: int) -> bytes:
         """Return the bytes from `at` to the end of the line, without its newline."""
         end = self._raw.find(b"\n", at, self.size)
-        return self._raw[at : end if end >= 0 else self.size]
+        return self.slice(at, end if end >= 0 else self.size)
 
     def distinct(self, at: Places, end: Places, width: int) -> tuple[list[str], Places]:
         """Return the distinct texts from `at` to `end`, and the number of each place's text.

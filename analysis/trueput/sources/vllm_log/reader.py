@@ -8,6 +8,7 @@ from trueput.clock import ClockKind
 from trueput.sources.vllm_log.block import Block
 from trueput.sources.vllm_log.dates import Dates
 from trueput.sources.vllm_log.fast import scan
+from trueput.sources.vllm_log.places import Text
 from trueput.sources.vllm_log.problems import Problems
 
 
@@ -28,14 +29,14 @@ class LineReader:
     open: set[str] = field(default_factory=set)
     unfinished: set[str] = field(default_factory=set)
 
-    def quickly(self, data: bytes, first_line: int) -> Block | None:
-        """Return what stands in a block of clean, whole lines with PADDING behind it, None where
-        it must be read with care."""
-        if self.open or self.unfinished or b"\r" in data:
+    def quickly(self, text: Text, first_line: int) -> Block | None:
+        """Return what stands in a block of clean, whole lines, None where it must be read with
+        care."""
+        if self.open or self.unfinished or text.index(b"\r", 0, text.size) >= 0:
             return None
         if self.clock is ClockKind.UTC:
             return None
-        block = scan(data, first_line, self.dates, self.last_at)
+        block = scan(text, first_line, self.dates, self.last_at)
         if block is None:
             return None
         if len(block.times[0]):

@@ -25,6 +25,11 @@ def is_crlf(head: bytes) -> bool:
     return feeds > 1 and head.count(b"\r\n") >= CRLF_SHARE * feeds
 
 
+def is_dirty(data: bytes | bytearray) -> bool:
+    """Return whether there may be something to clean."""
+    return not data.isascii() or b"\x1b" in data or b"\r" in data
+
+
 def clean(data: bytes, first_line: int, crlf: bool, problems: Problems) -> bytes:
     """Return `data` as UTF-8 without colour codes and without what was written over."""
     if not data.isascii():
