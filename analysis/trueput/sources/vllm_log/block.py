@@ -87,8 +87,8 @@ class Events:
     """Request and access lines in line order.
 
     `kind` is a place in EVENTS; `id_at` and `id_length` say where the id stands (below 0 without
-    one), `noun` which of NOUNS stood before it; `max_tokens` is -1 without a limit; `tail` is a
-    place in `tails` (method, route, status), -1 without.
+    one), `id_text` what it is, `noun` which of NOUNS stood before it; `max_tokens` is -1 without a
+    limit; `tail` is a place in `tails` (method, route, status), -1 without.
     """
 
     text: Text
@@ -96,6 +96,7 @@ class Events:
     kind: Places
     id_at: Places
     id_length: Places
+    id_text: pa.StringArray
     noun: Places
     max_tokens: Places
     tail: Places
@@ -103,7 +104,7 @@ class Events:
 
     def ids(self, which: Flags) -> list[str]:
         """Return the ids of some lines."""
-        found: list[Any] = self.text.strings(self.id_at[which], self.id_length[which]).to_pylist()
+        found: list[Any] = self.id_text.filter(pa.array(which)).to_pylist()
         return found
 
     def columns(self) -> dict[str, Any]:
@@ -121,13 +122,13 @@ class Events:
     def received(self) -> pl.DataFrame:
         """Return the received lines, for the careful readers."""
         which = self.kind == RECEIVED
-        ids = self.text.strings(self.id_at[which], self.id_length[which])
+        ids = self.id_text.filter(pa.array(which))
         return self._frame(which, ["max_tokens"], request_id=ids)
 
     def life(self) -> pl.DataFrame:
         """Return the added, finished and aborted lines, for the careful readers."""
         which = (self.kind >= ADDED) & (self.kind <= ABORTED)
-        ids = self.text.strings(self.id_at[which], self.id_length[which])
+        ids = self.id_text.filter(pa.array(which))
         nouns = named(self.noun[which], list(NOUNS))
         return self._frame(which, [], engine_request_id=ids, noun=nouns)
 

@@ -31,7 +31,15 @@ from trueput.sources.vllm_log.block import (
 )
 from trueput.sources.vllm_log.dates import DAY_NS, SECOND_NS, Dates
 from trueput.sources.vllm_log.heads import ACCESS, PREFIXED, heads
-from trueput.sources.vllm_log.places import MASKS, Flags, Places, Text, Words, word_of
+from trueput.sources.vllm_log.places import (
+    MASKS,
+    Flags,
+    Places,
+    Text,
+    Words,
+    holds_any,
+    word_of,
+)
 
 TAIL_BYTES: Final = 96
 ID_STOPS: Final = b" ,"
@@ -159,11 +167,11 @@ def scan(text: Text, first_line: int, dates: Dates, last_at: int | None) -> Bloc
     left = np.ones(len(prefixed), np.bool_)
     word = text.word(prefixed.at)
     steps, odd_steps = _steps(text, prefixed, word, left)
-    events = [_received(text, prefixed, word, left), *_life(text, prefixed, word, left), responses]
+    events = _events(text, prefixed, word, left, responses, tails[0])
     remaining = prefixed.of(np.flatnonzero(left))
     return Block(
         steps=steps,
-        events=_in_order(text, events, tails[0]),
+        events=events,
         messages=remaining.rows,
         message=text.strings(remaining.at, np.maximum(remaining.end - remaining.at, 0)),
         rest_line=line[others],
@@ -224,6 +232,32 @@ def _before(index: Places, times: Places, which: Places, last_at: int | None) ->
     return found
 
 
+def _events(
+    text: Text,
+    prefixed: _Prefixed,
+    word: Words,
+    left: Flags,
+    responses: _Found,
+    tails: list[tuple[str, str, int]],
+) -> Events:
+    """Take the request lines; return them and the responses in the order of their lines.
+
+    Ids with a space or a comma in them are rare: only when there is one, each is looked at.
+    """
+    for looks in (False, True):
+        untaken = left.copy()
+        found = [
+            _received(text, prefixed, word, untaken, looks=looks),
+            *_life(text, prefixed, word, untaken, looks=looks),
+            responses,
+        ]
+        events = _in_order(text, found, tails)
+        if looks or not holds_any(events.id_text, ID_STOPS):
+            break
+    left[:] = untaken
+    return events
+
+
 def _in_order(text: Text, found: list[_Found], tails: list[tuple[str, str, int]]) -> Events:
     """Put events of all kinds in the order of their lines."""
     names = found[0].rows.names
@@ -242,7 +276,8 @@ def _in_order(text: Text, found: list[_Found], tails: list[tuple[str, str, int]]
     columns = {
         name: joined(name) for name in ("kind", "id_at", "id_length", "noun", "max_tokens", "tail")
     }
-    return Events(text, rows, tails=tails, **columns)
+    id_text = text.strings(columns["id_at"], columns["id_length"])
+    return Events(text, rows, tails=tails, id_text=id_text, **columns)
 
 
 def _steps(text: Text, prefixed: _Prefixed, word: Words, left: Flags) -> tuple[Steps, bool]:
@@ -316,8 +351,8 @@ def _step_tails(
     return codes, tails
 
 
-def _received(text: Text, prefixed: _Prefixed, word: Words, left: Flags) -> _Found:
-    """Take the lines whose limit stands before any quoted text."""
+def _received(text: Text, prefixed: _Prefixed, word: Words, left: Flags, *, looks: bool) -> _Found:
+    """Take the lines whose limit stands before any quoted text; see `_events` for `looks`."""
     index = np.flatnonzero(word == word_of(b"Received"))
     index = index[text.has(prefixed.at[index], RECEIVED_WORD)]
     end = prefixed.end[index]
@@ -333,7 +368,8 @@ def _received(text: Text, prefixed: _Prefixed, word: Words, left: Flags) -> _Fou
     after = text.bytes[np.minimum(limit + digits, text.size)]
     good &= (limit < end) & (digits > 0) & ((after == ord(",")) | (after == ord(")")))
     length = np.where(good, colon - at, 0)
-    good &= ~_holds(text, at, length, b" ")
+    if looks:
+        good &= ~_holds(text, at, length, b" ")
     taken = index[good]
     left[taken] = False
     return _Found.of(
@@ -385,8 +421,10 @@ def _literal_places(text: Text, at: Places, end: Places, literal: bytes) -> Plac
     return place
 
 
-def _life(text: Text, prefixed: _Prefixed, word: Words, left: Flags) -> list[_Found]:
-    """Take `<Word> request <id>.` with one id."""
+def _life(
+    text: Text, prefixed: _Prefixed, word: Words, left: Flags, *, looks: bool
+) -> list[_Found]:
+    """Take `<Word> request <id>.` with one id; see `_events` for `looks`."""
     found = []
     for literal, event, noun in REQUEST_WORDS:
         index = np.flatnonzero(word == word_of(literal[:8]))
@@ -395,7 +433,8 @@ def _life(text: Text, prefixed: _Prefixed, word: Words, left: Flags) -> list[_Fo
         index = index[text.has(prefixed.at[index], literal)]
         at, end = prefixed.at[index] + len(literal), prefixed.end[index] - 1
         good = (end > at) & (text.bytes[end] == ord("."))
-        good &= ~_holds(text, at, np.where(good, end - at, 0), ID_STOPS)
+        if looks:
+            good &= ~_holds(text, at, np.where(good, end - at, 0), ID_STOPS)
         index, at, end = index[good], at[good], end[good]
         left[index] = False
         nouns = np.full(len(index), noun)

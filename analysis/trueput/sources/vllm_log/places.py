@@ -219,12 +219,28 @@ class Text:
             ends = (at + sizes).tolist()
             data = b"".join([raw[a:b] for a, b in zip(at.tolist(), ends, strict=True)])
         missing = length < 0
-        valid: Any = None
-        if missing.any():
-            valid = np.packbits(~missing, bitorder="little")
-            valid = pa.py_buffer(valid)
+        valid = _validity(~missing) if missing.any() else None
         small: Any = offsets.astype(np.int32)
         return pa.StringArray.from_buffers(len(at), pa.py_buffer(small), pa.py_buffer(data), valid)
+
+
+def only(texts: pa.StringArray, which: Flags) -> pa.StringArray:
+    """Return the same texts, NULL where not `which`; nothing is copied. No text is NULL there."""
+    buffers: list[Any] = texts.buffers()
+    _, offsets, data = buffers
+    return pa.StringArray.from_buffers(len(texts), offsets, data, _validity(which))
+
+
+def holds_any(texts: pa.StringArray, stops: bytes) -> bool:
+    """Return whether one of these bytes stands in any of the texts, which begin at offset 0."""
+    held: Any = texts.buffers()[2]
+    data = np.frombuffer(held, np.uint8)
+    return any(bool((data == stop).any()) for stop in stops)
+
+
+def _validity(which: Flags) -> Any:
+    bits: Any = np.packbits(which, bitorder="little")
+    return pa.py_buffer(bits)
 
 
 def _mix(word: Words, index: int, key: Words) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from trueput.sources.vllm_log.block import ABORTED, ADDED, RECEIVED, Events
-from trueput.sources.vllm_log.places import Flags
+from trueput.sources.vllm_log.places import Flags, only
 from trueput.sources.vllm_log.problems import Problems
 
 SUFFIX: Final = r"-[0-9a-f]{8}$"
@@ -52,10 +52,11 @@ class Requests:
         unsure = is_life & (events.rows.line < told_at)
         external = np.where(self._suffixes(events, is_life & ~unsure), length - 9, length)
         external[unsure & ((events.noun != 0) | (events.kind == ADDED))] = -1
+        same = np.array_equal(external, length)
         return {
             **events.columns(),
-            "request_id": events.text.strings(at, external),
-            "engine_request_id": events.text.strings(at, np.where(is_life, length, -1)),
+            "request_id": events.id_text if same else events.text.strings(at, external),
+            "engine_request_id": only(events.id_text, is_life & (length >= 0)),
         }
 
     def _suffixes(self, events: Events, sure: Flags) -> Flags:
