@@ -55,6 +55,15 @@ def test_files_of_no_known_format(trueput: Program, tmp_path: Path) -> None:
     assert "known format" in failed(trueput, "ingest", str(tmp_path))
 
 
+def test_a_store_that_is_a_file(trueput: Program, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("no store")
+    for arguments in (["runs"], ["ingest", "regress_baseline"], ["sql", "SELECT 1"]):
+        message = failed(trueput, *arguments, "--store", str(tmp_path / "notes"))
+        assert "a store is a folder" in message
+        assert "--store" in message
+    assert (tmp_path / "notes").read_text() == "no store"
+
+
 @pytest.mark.parametrize("slo", ["ttft", "ttft=soon", "ttft=-1s", "speed=1s", "ttft=1s,ttft=2s"])
 def test_a_bad_objective(trueput: Program, slo: str) -> None:
     message = failed(trueput, "show", "regress_baseline", "--slo", slo)

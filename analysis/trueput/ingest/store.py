@@ -53,9 +53,17 @@ class Manifest:
 
 
 class Store:
-    """One store folder."""
+    """One store folder, there or not yet.
+
+    Raises StoreError where something else has its name.
+    """
 
     def __init__(self, root: Path) -> None:
+        if root.exists() and not root.is_dir():
+            raise StoreError(
+                f"`{root}`: a store is a folder, and this is none",
+                "name a folder with --store or in TRUEPUT_STORE",
+            )
         self.root = root
 
     def manifests(self) -> dict[str, Manifest]:

@@ -120,7 +120,9 @@ class Warehouse:
         question = Question(sql)
         try:
             try:
-                if any(s not in {"main", "raw"} for s, _ in reads(self._connection, sql)):
+                read = reads(self._connection, sql)
+                # SHOW and DESCRIBE name nothing that they read; the catalogue names everything
+                if not read or any(schema not in {"main", "raw"} for schema, _ in read):
                     self.prepare()
                 self._get_ready([question])
             except ValueError:  # no SELECT: nothing says what it reads

@@ -18,6 +18,7 @@ SELECT
   max(r.engine_request_id) AS engine_request_id,
   coalesce(max(r.replica), max(r.source_id) FILTER (t.run_id IS NOT NULL)) AS replica,
   min(arrived_at_ns) AS arrived_at_ns,
+  min(first_token_at_ns) AS first_token_at_ns,
   max(ended_at_ns) AS ended_at_ns,
   bool_or(coalesce(status, 'finished') IN ('finished', 'ok')) AS was_finished,
   max(asked_output_tokens) AS asked_output_tokens,
