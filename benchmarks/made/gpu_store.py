@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from trueput.arrow import conform
+from trueput.attribution.gpu_union import GpuUnion
+from trueput.ingest.derived import write_derived
 from trueput.ingest.read import PartWriter
 from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
 
@@ -25,6 +27,7 @@ RUN, SOURCE = "profile", "profile.sqlite"
 START_NS = 1_750_000_000_000_000_000
 DEVICES, STREAMS, PIECE, PER_STEP = 8, 4, 65_536, 50
 LAUNCH_NS, STEP_GAP_NS = 9_000, 200
+UNIONS = ("gpu_busy", "gpu_op_totals")
 PROCESS, THREAD = "281479271682050", "281479271686292"
 
 
@@ -81,6 +84,13 @@ def profile(count: int, rnd: np.random.Generator) -> Iterator[tuple[str, dict[st
         }  # fmt: skip
 
 
+def put_unions(operations: list[Path], targets: dict[str, Path]) -> dict[str, int]:
+    """Write what ingest makes of the operations, by its own code; return the rows by table."""
+    union = GpuUnion(RUN, operations)
+    made = {"gpu_busy": union.stretches, "gpu_op_totals": union.totals}
+    return {table: write_derived(table, made[table], RUN, targets[table]) for table in made}
+
+
 def main() -> None:
     """Write the store."""
     count, store = int(sys.argv[1]), Store(Path(sys.argv[2]))
@@ -88,10 +98,12 @@ def main() -> None:
     writers: dict[str, PartWriter] = {}
     paths: dict[str, Path] = {}
 
+    def target(table: str) -> Path:
+        return store.table_folder(table, RUN) / f"{encode(SOURCE)}-00000000-0.parquet"
+
     def put(table: str, rows: Any, constants: dict[str, str]) -> None:
         if table not in writers:
-            folder = store.table_folder(table, RUN)
-            paths[table] = folder / f"{encode(SOURCE)}-00000000-0.parquet"
+            paths[table] = target(table)
             writers[table] = PartWriter(table, paths[table])
         writers[table].add(conform(table, rows, constants, coded=True))
 
@@ -108,8 +120,11 @@ def main() -> None:
         {"run_id": RUN})  # fmt: skip
     for writer in writers.values():
         writer.close()
-    files = {t: [p.relative_to(store.root).as_posix()] for t, p in paths.items()}
     counts = {t: w.rows for t, w in writers.items()}
+    unions = {t: target(t) for t in UNIONS}
+    counts |= put_unions([paths["gpu_ops"]], unions)
+    paths |= unions
+    files = {t: [p.relative_to(store.root).as_posix()] for t, p in paths.items()}
     store.commit(Manifest(RUN, "0" * 64, READER_VERSION, None, files, counts))
 
 
