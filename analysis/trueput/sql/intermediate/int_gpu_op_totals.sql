@@ -1,5 +1,6 @@
 -- One row per run, file and device that it saw operations of: how many, from when to when.
 -- Kept at ingest (gpu_op_totals); counted from the operations of runs that an older version read.
+-- Computed once. Few rows, that several views read.
 SELECT run_id, source_id, device_key, process_key, device, operations, graph_spans, first_at_ns, last_at_ns
 FROM raw.gpu_op_totals
 UNION ALL
