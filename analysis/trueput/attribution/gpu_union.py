@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -77,10 +78,10 @@ class GpuUnion:
         self._seen, self._is_whole = {}, False
         covers: dict[str, Cover] = {}
         groups = _groups_by_start(self._parts)
-        nexts: list[int | None] = [*(g.first_ns for g in groups[1:]), None]
         opened = _Opened(self._parts)
         try:
-            for group, next_ns in zip(groups, nexts, strict=True):
+            for group, follower in zip_longest(groups, groups[1:]):
+                next_ns = follower.first_ns if follower else None
                 self._take(opened.read(group), covers)
                 pieces = _Pieces(self._run_id)
                 for device, cover in covers.items():

@@ -125,6 +125,11 @@ class Cover:
     def __init__(self) -> None:
         self._first, self._second = Pile(), Pile()
 
+    @property
+    def held(self) -> int:
+        """How many stretches are not given out yet."""
+        return self._first.count(None) + self._second.count(None)
+
     def add(self, first: Stretches, second: Stretches) -> None:
         """Take sorted disjoint stretches of both."""
         self._first.add(first)
