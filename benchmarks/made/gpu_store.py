@@ -4,7 +4,8 @@ usage: gpu_store.py N STORE
 
 The files are what ingest would have written for a profile of one process with 8 devices: kernels in
 order of their start, overlapping on four streams of each device, one launching call for each, and
-step annotations of the launching thread side by side with gaps between them.
+step annotations of the launching thread side by side with gaps between them. What ingest derives
+from the operations is made by its own code.
 """
 
 from __future__ import annotations
@@ -16,10 +17,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from gpu_unions import TABLES, put_unions
 
 from trueput.arrow import conform
-from trueput.attribution.gpu_union import GpuUnion
-from trueput.ingest.derived import write_derived
 from trueput.ingest.read import PartWriter
 from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
 
@@ -27,7 +27,6 @@ RUN, SOURCE = "profile", "profile.sqlite"
 START_NS = 1_750_000_000_000_000_000
 DEVICES, STREAMS, PIECE, PER_STEP = 8, 4, 65_536, 50
 LAUNCH_NS, STEP_GAP_NS = 9_000, 200
-UNIONS = ("gpu_busy", "gpu_op_totals")
 PROCESS, THREAD = "281479271682050", "281479271686292"
 
 
@@ -84,13 +83,6 @@ def profile(count: int, rnd: np.random.Generator) -> Iterator[tuple[str, dict[st
         }  # fmt: skip
 
 
-def put_unions(operations: list[Path], targets: dict[str, Path]) -> dict[str, int]:
-    """Write what ingest makes of the operations, by its own code; return the rows by table."""
-    union = GpuUnion(RUN, operations)
-    made = {"gpu_busy": union.stretches, "gpu_op_totals": union.totals}
-    return {table: write_derived(table, made[table], RUN, targets[table]) for table in made}
-
-
 def main() -> None:
     """Write the store."""
     count, store = int(sys.argv[1]), Store(Path(sys.argv[2]))
@@ -121,8 +113,8 @@ def main() -> None:
     for writer in writers.values():
         writer.close()
     counts = {t: w.rows for t, w in writers.items()}
-    unions = {t: target(t) for t in UNIONS}
-    counts |= put_unions([paths["gpu_ops"]], unions)
+    unions = {t: target(t) for t in TABLES}
+    counts |= put_unions(RUN, [paths["gpu_ops"]], unions)
     paths |= unions
     files = {t: [p.relative_to(store.root).as_posix()] for t, p in paths.items()}
     store.commit(Manifest(RUN, "0" * 64, READER_VERSION, None, files, counts))

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trueput.arrow import conform
-from trueput.attribution import gpu_union, stretches
+from trueput.attribution import gpu_op_groups, stretches
 from trueput.attribution.gpu_union import GpuUnion
 from trueput.attribution.stretches import NONE, Cover, Stretches, united
 from trueput.ingest.read import parquet_writer
@@ -118,7 +118,7 @@ def test_stretches_are_those_of_marked_nanoseconds(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(stretches, "SLICE", at_once)
-        patch.setattr(gpu_union, "MAX_OPEN", 1)
+        patch.setattr(gpu_op_groups, "MAX_OPEN", 1)
         union = GpuUnion("r", write(Path(folder), found, group_rows))
         assert union.totals() == []
         rows = made(union)

@@ -28,7 +28,8 @@ def test_files_of_a_run_are_united_and_moved_to_utc(tmp_path: Path) -> None:
     run = tmp_path / "run"
     (run / "later").mkdir(parents=True)
     (run / "run.toml").write_text(ANCHORS)
-    # one process, so one device. By hand: 100..160 and 200..250; the second file bridges 140..150 and adds 300..310
+    # one process, so one device. By hand: 100..160 and 200..250; the second file bridges 140..150
+    # and adds 300..310
     (run / "5_kernel_trace.csv").write_text(trace((200, 250), (100, 140), (150, 160), (5, 5)))
     (run / "later" / "5_kernel_trace.csv").write_text(trace((300, 310), (130, 150)))
     ingest([run], store=tmp_path / "store")

@@ -2,38 +2,26 @@
 
 A union of intervals needs its operations in order of start, and a question about it would sort ten
 million rows each time. Here it is worked out once: row groups are read in order of their earliest
-start, which their statistics tell, so that at any moment all that is still to come begins at the
-earliest start of the next one. What ended before it is final and leaves the memory. Files, kinds and
-streams may interleave in any way; the more they do, the more stretches are held.
+start, so that at any moment all that is still to come begins at the earliest start of the next one.
+What ended before it is final and leaves the memory. Files, kinds and streams may interleave in any
+way; the further an operation lies from its place in time, the more stretches are held.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from trueput.attribution.gpu_marks import Bools, numbers, words
-from trueput.attribution.records import Ints
+from trueput.attribution.gpu_op_groups import COPY, KERNEL, SPAN, Place, groups_by_start
 from trueput.attribution.run_io import Row
-from trueput.attribution.stretches import SLICE, Cover, Stretches, united
+from trueput.attribution.stretches import NONE, SLICE, Cover, Stretches, united
 
-KINDS: Final = ("kernel", "copy")
-MAX_OPEN: Final = 64
-"""So many parts are kept open: those of many ranks are read in turns."""
-
-_WORDS: Final = ("source_id", "device_key", "process_key", "kind")
-_COLUMNS: Final = (*_WORDS, "device", "start_at_ns", "end_at_ns")
-_KERNEL, _COPY, _SPAN = 0, 1, 2
-_CODES: Final = {"kernel": _KERNEL, "graph_span": _SPAN}
-"""The kinds of operations that are no copies."""
+_WORDS: Final = {KERNEL: "kernel", COPY: "copy"}
 _BOUNDS: Final = np.iinfo(np.int64)
 
 
@@ -48,16 +36,21 @@ class _Seen:
     device: int | None = None
     process_key: str | None = None
 
-    def add(self, more: _Seen) -> None:
-        """Add what other operations of the same say."""
-        self.first_ns = min(self.first_ns, more.first_ns)
-        self.last_ns = max(self.last_ns, more.last_ns)
-        self.operations += more.operations
-        self.graph_spans += more.graph_spans
-        ordinals = [d for d in (self.device, more.device) if d is not None]
-        self.device = min(ordinals, default=None)
-        names = [p for p in (self.process_key, more.process_key) if p is not None]
-        self.process_key = min(names, default=None)
+    def add(self, some: Place) -> None:
+        """Add operations of the file on the device."""
+        self.first_ns = min(self.first_ns, int(some.start_ns.min()))
+        self.last_ns = max(self.last_ns, int(some.end_ns.max()))
+        self.operations += some.start_ns.size
+        if some.kind == SPAN:
+            self.graph_spans += some.start_ns.size
+        if some.ordinals.size:
+            least = int(some.ordinals.min())
+            self.device = least if self.device is None else min(self.device, least)
+        process = some.least_process()
+        if process is not None:
+            self.process_key = (
+                process if self.process_key is None else min(self.process_key, process)
+            )
 
 
 class GpuUnion:
@@ -77,23 +70,18 @@ class GpuUnion:
         """Yield the rows of `gpu_busy`; those of a device and kind in order of time."""
         self._seen, self._is_whole = {}, False
         covers: dict[str, Cover] = {}
-        groups = _groups_by_start(self._parts)
-        opened = _Opened(self._parts)
-        try:
-            for group, follower in zip_longest(groups, groups[1:]):
-                next_ns = follower.first_ns if follower else None
-                self._take(opened.read(group), covers)
-                pieces = _Pieces(self._run_id)
-                for device, cover in covers.items():
-                    for kernels, copies in cover.settled(next_ns):
-                        pieces.add(device, kernels, copies)
-                        if pieces.rows >= SLICE:
-                            yield pieces.table()
-                            pieces = _Pieces(self._run_id)
-                if pieces.rows:
-                    yield pieces.table()
-        finally:
-            opened.close()
+        for places, next_ns in groups_by_start(self._parts):
+            for place in places:
+                self._take(place, covers)
+            pieces = _Pieces(self._run_id)
+            for device, cover in covers.items():
+                for kernels, copies in cover.settled(next_ns):
+                    pieces.add(device, kernels, copies)
+                    if pieces.rows >= SLICE:
+                        yield pieces.table()
+                        pieces = _Pieces(self._run_id)
+            if pieces.rows:
+                yield pieces.table()
         self._is_whole = True
 
     def totals(self) -> list[Row]:
@@ -114,143 +102,21 @@ class GpuUnion:
             for (source, device), seen in sorted(self._seen.items())
         ]
 
-    def _take(self, rows: pa.Table, covers: dict[str, Cover]) -> None:
-        """Add the operations of a row group to what was seen and to the covers of their devices."""
-        for at in _by_place(rows):
-            known = self._seen.setdefault((at.source, at.device), _Seen())
-            known.add(at.seen())
-            covers.setdefault(at.device, Cover()).add(*at.stretches())
+    def _take(self, some: Place, covers: dict[str, Cover]) -> None:
+        """Add operations to what was seen and to the cover of their device."""
+        self._seen.setdefault((some.source, some.device), _Seen()).add(some)
+        cover = covers.setdefault(some.device, Cover())
+        if some.kind == KERNEL:
+            cover.add(_stretches(some), NONE)
+        elif some.kind == COPY:
+            cover.add(NONE, _stretches(some))
 
 
-class _Group(NamedTuple):
-    """A row group, by its earliest start."""
-
-    first_ns: int
-    part: int
-    number: int
-
-
-def _groups_by_start(parts: Sequence[Path]) -> list[_Group]:
-    """Return all row groups, each with an instant before which none of its operations begins."""
-    found = []
-    for part, path in enumerate(parts):
-        metadata = pq.read_metadata(path)
-        column = metadata.schema.to_arrow_schema().get_field_index("start_at_ns")
-        for number in range(metadata.num_row_groups):
-            told = metadata.row_group(number).column(column).statistics
-            known = told is not None and told.has_min_max
-            first = int(told.min) if known else _BOUNDS.min
-            found.append(_Group(first, part, number))
-    return sorted(found)
-
-
-class _Opened:
-    """Parts that are read in turns; the one not read for longest is closed for another."""
-
-    def __init__(self, parts: Sequence[Path]) -> None:
-        self._parts = parts
-        self._files: OrderedDict[int, Any] = OrderedDict()
-
-    def read(self, group: _Group) -> pa.Table:
-        """Return a row group, texts as dictionaries."""
-        file = self._files.pop(group.part, None)
-        if file is None:
-            if len(self._files) >= MAX_OPEN:
-                self._files.popitem(last=False)[1].close()
-            file = pq.ParquetFile(self._parts[group.part], read_dictionary=list(_WORDS))
-        self._files[group.part] = file
-        rows: pa.Table = file.read_row_group(group.number, list(_COLUMNS), use_threads=False)
-        return rows
-
-    def close(self) -> None:
-        """Close everything."""
-        while self._files:
-            self._files.popitem()[1].close()
-
-
-@dataclass
-class _Place:
-    """Operations of one row group of one file on one device, in the order of the file."""
-
-    source: str
-    device: str
-    process_keys: Any
-    ordinals: Any
-    start_ns: Ints
-    end_ns: Ints
-    kind: Any
-    """One of _KERNEL, _COPY and _SPAN per operation."""
-
-    def seen(self) -> _Seen:
-        """Return what the operations say of their device."""
-        ordinals = self.ordinals.drop_null().to_numpy() if self.ordinals.null_count else None
-        ordinals = self.ordinals.to_numpy() if ordinals is None else ordinals
-        return _Seen(
-            int(self.start_ns.min()),
-            int(self.end_ns.max()),
-            operations=self.start_ns.size,
-            graph_spans=int(np.count_nonzero(self.kind == _SPAN)),
-            device=int(ordinals.min()) if ordinals.size else None,
-            process_key=_least_word(self.process_keys),
-        )
-
-    def stretches(self) -> tuple[Stretches, Stretches]:
-        """Return when kernels ran and when copies and memsets did."""
-        lasts = self.end_ns > self.start_ns
-        return self._united(lasts & (self.kind == _KERNEL)), self._united(
-            lasts & (self.kind == _COPY)
-        )
-
-    def _united(self, which: Bools) -> Stretches:
-        if which.all():
-            return united(self.start_ns, self.end_ns)
-        return united(self.start_ns[which], self.end_ns[which])
-
-
-def _least_word(words_of_place: Any) -> str | None:
-    """Return the first in order of the words that occur."""
-    if len(words_of_place.dictionary) == 1 and not words_of_place.null_count:
-        return str(words_of_place.dictionary[0].as_py())
-    used = np.unique(words_of_place.indices.drop_null().to_numpy())
-    names = words_of_place.dictionary.to_pylist()
-    return min((names[code] for code in used.tolist()), default=None)
-
-
-def _by_place(rows: pa.Table) -> Iterator[_Place]:
-    """Divide a row group by file and device."""
-    source, device, process, kind = (words(rows.column(name)) for name in _WORDS)
-    width = len(device.dictionary)
-    code = device.indices.to_numpy()
-    if len(source.dictionary) > 1:
-        code = source.indices.to_numpy().astype(np.int64) * width + code
-    count = np.bincount(code)
-    places = np.flatnonzero(count).tolist()
-    start, end = numbers(rows.column("start_at_ns")), numbers(rows.column("end_at_ns"))
-    kinds = np.array([_CODES.get(word, _COPY) for word in kind.dictionary.to_pylist()], np.int8)
-    kind = kinds[kind.indices.to_numpy()]
-    ordinal = rows.column("device").combine_chunks()
-    if len(places) > 1:
-        # of small numbers the stable order is cheap
-        small = code.astype(np.uint16) if count.size <= 1 << 16 else code
-        order = np.argsort(small, kind="stable")
-        start, end, kind = start[order], end[order], kind[order]
-        index = _array(order, pa.int64())
-        ordinal = ordinal.take(index)
-        if len(process.dictionary) > 1 or process.null_count:
-            process = process.take(index)
-    at = 0
-    for place in places:
-        which = slice(at, at + int(count[place]))
-        at = which.stop
-        yield _Place(
-            source.dictionary[place // width].as_py(),
-            device.dictionary[place % width].as_py(),
-            process[which],
-            ordinal[which],
-            start[which],
-            end[which],
-            kind[which],
-        )
+def _stretches(some: Place) -> Stretches:
+    lasts = some.end_ns > some.start_ns
+    if lasts.all():
+        return united(some.start_ns, some.end_ns)
+    return united(some.start_ns[lasts], some.end_ns[lasts])
 
 
 def _array(values: Any, kind: pa.DataType) -> Any:
@@ -275,7 +141,7 @@ class _Pieces:
             self.devices.append(device)
         start = np.concatenate((kernels.start_ns, copies.start_ns))
         end = np.concatenate((kernels.end_ns, copies.end_ns))
-        kind = np.repeat(np.array([_KERNEL, _COPY], np.int32), (kernels.size, copies.size))
+        kind = np.repeat(np.array([KERNEL, COPY], np.int32), (kernels.size, copies.size))
         if kernels.size and copies.size:
             order = np.argsort(start, kind="stable")
             start, end, kind = start[order], end[order], kind[order]
@@ -293,7 +159,7 @@ class _Pieces:
         coded = {
             "run_id": (np.zeros(device.size, np.int32), [self.run_id]),
             "device_key": (device, self.devices),
-            "kind": (np.concatenate([kind for _, _, kind in self.kept]), list(KINDS)),
+            "kind": (np.concatenate([kind for _, _, kind in self.kept]), list(_WORDS.values())),
         }
         columns: dict[str, Any] = {
             name: pa.DictionaryArray.from_arrays(_array(codes, pa.int32()), pa.array(texts))
