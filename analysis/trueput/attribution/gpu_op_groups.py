@@ -80,7 +80,7 @@ def _groups(parts: Sequence[Path]) -> list[_Group]:
         metadata = pq.read_metadata(path)
         column = metadata.schema.to_arrow_schema().get_field_index("start_at_ns")
         for number in range(metadata.num_row_groups):
-            told = metadata.row_group(number).column(column).statistics
+            told: Any = metadata.row_group(number).column(column).statistics
             known = told is not None and told.has_min_max
             found.append(_Group(int(told.min) if known else _LEAST, part, number))
     return sorted(found)

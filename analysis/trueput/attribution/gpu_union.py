@@ -121,8 +121,8 @@ def _stretches(some: Place) -> Stretches:
 
 def _array(values: Any, kind: pa.DataType) -> Any:
     """Return numbers as an Arrow array of the same bytes."""
-    held: Any = pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(kind, values.size, [None, held])
+    whole: Any = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(whole)])
 
 
 @dataclass
