@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -176,6 +177,14 @@ def test_of_operations_in_order_only_the_open_end_is_held() -> None:
 def count(pieces: Iterable[tuple[Stretches, Stretches]]) -> int:
     """How many stretches there are."""
     return sum(part.size for pair in pieces for part in pair)
+
+
+def test_parts_that_tell_no_earliest_start(tmp_path: Path) -> None:
+    found = [Op("f", "G0", "kernel", start, 10) for start in (40, 0, 30, 5, 80)]
+    (path,) = write(tmp_path, found, 2)
+    pq.write_table(pq.read_table(path), path, row_group_size=2, write_statistics=False)
+    rows = made(GpuUnion("r", [path]))
+    assert [(a - BASE_NS, b - BASE_NS) for *_, a, b in rows] == [(0, 15), (30, 50), (80, 90)]
 
 
 def test_without_operations_there_is_nothing(tmp_path: Path) -> None:
