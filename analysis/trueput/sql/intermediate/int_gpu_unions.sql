@@ -3,17 +3,20 @@
 -- memsets that ran while no kernel did. Where no stretches are kept, from the operations.
 -- device and window_ns are those of the device's own row and of the run's window.
 WITH windows AS MATERIALIZED (
-  SELECT run_id, from_ns, to_ns FROM int_gpu_windows
+  -- an end that is not known cuts nothing
+  SELECT run_id, coalesce(from_ns, -9223372036854775807) AS from_ns, coalesce(to_ns, 9223372036854775807) AS to_ns
+  FROM int_gpu_windows
   WHERE run_id IN (SELECT run_id FROM raw.gpu_op_totals)
-), clipped AS (
-  SELECT b.run_id, b.device_key, b.kind,
-    least(b.end_at_ns, coalesce(w.to_ns, b.end_at_ns)) - greatest(b.start_at_ns, coalesce(w.from_ns, b.start_at_ns)) AS busy_ns
-  FROM raw.gpu_busy AS b
-  JOIN windows AS w ON w.run_id = b.run_id
 ), kinds AS (
-  SELECT run_id, device_key, kind, CAST(sum(busy_ns) AS BIGINT) AS busy_ns
-  FROM clipped WHERE busy_ns > 0
-  GROUP BY run_id, device_key, kind
+  SELECT b.run_id, b.device_key, b.kind,
+    CAST(sum(
+      CASE WHEN b.end_at_ns > w.to_ns THEN w.to_ns ELSE b.end_at_ns END
+      - CASE WHEN b.start_at_ns < w.from_ns THEN w.from_ns ELSE b.start_at_ns END
+    ) AS BIGINT) AS busy_ns
+  FROM raw.gpu_busy AS b
+  JOIN windows AS w ON w.run_id = b.run_id AND w.from_ns < w.to_ns
+  WHERE b.end_at_ns > w.from_ns AND b.start_at_ns < w.to_ns
+  GROUP BY b.run_id, b.device_key, b.kind
 ), unions AS (
   SELECT run_id, device_key, 'kernel_union' AS metric, busy_ns FROM kinds WHERE kind = 'kernel'
   UNION ALL
