@@ -115,9 +115,9 @@ def _by_place(rows: pa.Table) -> Iterator[Place]:
     source, device, process, kind = (words(rows.column(name)) for name in _WORDS)
     names = source.dictionary.to_pylist(), device.dictionary.to_pylist()
     code = _codes((source, len(names[0])), (device, len(names[1])))
-    classes = np.array([_CLASSES.get(word, COPY) for word in kind.dictionary.to_pylist()])
-    one = classes.size == 1
-    code = code * 3 + (classes[0] if one else classes[kind.indices.to_numpy()])
+    classes = [_CLASSES.get(word, COPY) for word in kind.dictionary.to_pylist()]
+    of_kind = np.array(classes, np.int32)
+    code = code * 3 + (classes[0] if len(classes) == 1 else of_kind[kind.indices.to_numpy()])
     count = np.bincount(code)
     places = np.flatnonzero(count).tolist()
     start, end = numbers(rows.column("start_at_ns")), numbers(rows.column("end_at_ns"))
