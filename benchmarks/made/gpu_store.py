@@ -4,7 +4,8 @@ usage: gpu_store.py N STORE
 
 The files are what ingest would have written for a profile of one process with 8 devices: kernels in
 order of their start, overlapping on four streams of each device, one launching call for each, and
-step annotations of the launching thread side by side with gaps between them.
+step annotations of the launching thread side by side with gaps between them. What ingest derives
+from the operations is made by its own code.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from gpu_unions import TABLES, put_unions
 
 from trueput.arrow import conform
 from trueput.ingest.read import PartWriter
@@ -88,10 +90,12 @@ def main() -> None:
     writers: dict[str, PartWriter] = {}
     paths: dict[str, Path] = {}
 
+    def target(table: str) -> Path:
+        return store.table_folder(table, RUN) / f"{encode(SOURCE)}-00000000-0.parquet"
+
     def put(table: str, rows: Any, constants: dict[str, str]) -> None:
         if table not in writers:
-            folder = store.table_folder(table, RUN)
-            paths[table] = folder / f"{encode(SOURCE)}-00000000-0.parquet"
+            paths[table] = target(table)
             writers[table] = PartWriter(table, paths[table])
         writers[table].add(conform(table, rows, constants, coded=True))
 
@@ -108,8 +112,11 @@ def main() -> None:
         {"run_id": RUN})  # fmt: skip
     for writer in writers.values():
         writer.close()
-    files = {t: [p.relative_to(store.root).as_posix()] for t, p in paths.items()}
     counts = {t: w.rows for t, w in writers.items()}
+    unions = {t: target(t) for t in TABLES}
+    counts |= put_unions(RUN, [paths["gpu_ops"]], unions)
+    paths |= unions
+    files = {t: [p.relative_to(store.root).as_posix()] for t, p in paths.items()}
     store.commit(Manifest(RUN, "0" * 64, READER_VERSION, None, files, counts))
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from trueput.attribution import gpu_steps
+from trueput.attribution.gpu_union import GpuUnion
 from trueput.verbs.ingest import ingest
 from trueput.verbs.opening import Reading
 from trueput.verbs.sql import sql
@@ -27,3 +29,34 @@ def test_gpu_steps_that_cannot_be_divided(tmp_path: Path, monkeypatch: pytest.Mo
     assert sql("SELECT count(*) AS n FROM gpu_steps", reading).dicts() == [{"n": 0}]
     assert sql("SELECT count(*) > 0 AS there FROM gpu_ops", reading).dicts() == [{"there": True}]
     assert not list((tmp_path / "gpu_steps").rglob("*.parquet"))
+
+
+UNIONS = "SELECT * FROM gpu_activity WHERE metric LIKE '%union'"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The unions of the run where nothing fails."""
+    store = tmp_path_factory.mktemp("whole")
+    ingest([PROFILED], store=store)
+    return sql(UNIONS, Reading(store=store)).dicts()
+
+
+@pytest.mark.parametrize("broken", ["_take", "totals"])
+def test_operations_that_cannot_be_united(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str, whole: list[dict[str, Any]]
+) -> None:
+    assert len(whole) == 4
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(GpuUnion, broken, fail)
+    (done,) = ingest([PROFILED], store=tmp_path)
+    assert done.state == "new"
+    reading = Reading(store=tmp_path)
+    found = sql("SELECT code, severity FROM problems WHERE code LIKE 'ATTR%'", reading).dicts()
+    assert found == [{"code": "ATTR006", "severity": "warning"}]
+    # the view looks at the operations themselves, once
+    assert sql(UNIONS, reading).dicts() == whole
+    assert sql("FROM check_gpu_busy", reading).dicts() == []

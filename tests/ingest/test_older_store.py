@@ -40,3 +40,44 @@ def test_a_column_that_did_not_exist_is_null(tmp_path: Path, old: list[str]) -> 
         {"run_id": name, "steps": 12, "told": 0 if name in old else 12} for name in ("a", "b")
     ]
     assert len(sql("FROM run_phases", Reading(store=store)).dicts()) > 0
+
+
+PROFILED = Path(__file__).parents[2] / "sample_data"
+UNIONS = "SELECT * FROM gpu_activity WHERE metric LIKE '%union'"
+IDLE = "FROM gpu_idle"
+
+
+def forget_unions(store: Path, run_id: str) -> None:
+    """Let a run be one of a version that kept no stretches of its GPU operations."""
+    manifest = store / "_runs" / f"{run_id}.json"
+    told = json.loads(manifest.read_text("utf-8"))
+    for table in ("gpu_busy", "gpu_op_totals"):
+        del told["files"][table], told["rows"][table]
+    manifest.write_text(json.dumps({**told, "reader_version": "3"}), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of two profiled runs."""
+    store = tmp_path_factory.mktemp("profiled")
+    ingest([PROFILED / f"simulated_{name}" for name in ("base", "candidate")], store=store)
+    return store
+
+
+@pytest.mark.parametrize("window", ["all", "fixed:1s..1500ms"])
+def test_busy_time_of_a_run_without_stretches(profiled: Path, window: str) -> None:
+    reading = Reading(store=profiled, window=window)
+    manifests = {path: path.read_text("utf-8") for path in (profiled / "_runs").iterdir()}
+    kept = {question: sql(question, reading).dicts() for question in (UNIONS, IDLE)}
+    assert {(row["run_id"], row["metric"]) for row in kept[UNIONS]} == {
+        (f"simulated_{name}", f"{what}_union")
+        for name in ("base", "candidate") for what in ("kernel", "gpu_op")
+    }  # fmt: skip
+    assert all(0 < row["value"] < row["window_ns"] for row in kept[UNIONS])
+    try:
+        for name in ("simulated_base", "simulated_candidate"):  # one of the two, then both
+            forget_unions(profiled, name)
+            assert {q: sql(q, reading).dicts() for q in kept} == kept
+    finally:
+        for path, text in manifests.items():
+            path.write_text(text, encoding="utf-8")

@@ -27,6 +27,7 @@ PROBLEM_CODES = {
     "ATTR003": "Too many records to attribute preemption; it stays unknown for this run.",
     "ATTR004": "The attribution of recompute failed; recompute stays unknown for this run.",
     "ATTR005": "Dividing the GPU time of steps failed; GPU work stays unattributed.",
+    "ATTR006": "Uniting the operations of devices failed; each question does it again.",
 }
 
 
@@ -50,6 +51,7 @@ def attribute_run(run: RunInput) -> RunOutput:
     engine_record = EngineRecord(run.run_id, run.parts, run.config, tied, out.clock_fits)
     attribute_engine(engine_record, out.rows, out.problems)
     _gpu_steps(run, out)
+    _gpu_union(run, out)
     return out
 
 
@@ -77,6 +79,23 @@ def _gpu_steps(run: RunInput, out: RunOutput) -> None:
 def _undivided(error: Exception) -> Problem:
     text = f"{type(error).__name__} while dividing the GPU time of steps; it stays whole"
     return Problem("ATTR005", Severity.ERROR, text)
+
+
+def _gpu_union(run: RunInput, out: RunOutput) -> None:
+    """Add gpu_busy and gpu_op_totals, made when the parts are on the clock of the store."""
+    if not (parts := run.parts.get("gpu_ops")):
+        return
+    from trueput.attribution.gpu_union import GpuUnion
+
+    union = GpuUnion(run.run_id, parts)
+    out.rows["gpu_busy"] = union.stretches
+    out.rows["gpu_op_totals"] = union.totals
+    out.made_while_written.update(gpu_busy=_not_united, gpu_op_totals=_not_united)
+
+
+def _not_united(error: Exception) -> Problem:
+    text = f"{type(error).__name__} while uniting operations; questions do it each time"
+    return Problem("ATTR006", Severity.WARNING, text)
 
 
 def _sessions(run: RunInput, clients: list[str]) -> Sessions:

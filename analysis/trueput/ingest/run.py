@@ -6,7 +6,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -16,12 +16,11 @@ from typing import Any, Literal
 import pyarrow as pa
 from filelock import FileLock
 
-from trueput.arrow import conform
 from trueput.attribution.run import RunInput, RunOutput, attribute_run
 from trueput.attribution.sessions import Load
 from trueput.clock import ClockFit, ClockKind
 from trueput.errors import InputError
-from trueput.ingest import read as reading
+from trueput.ingest.derived import write_derived
 from trueput.ingest.folders import (
     RUN_TOML,
     Claim,
@@ -283,7 +282,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
 
     def put(table: str, rows: Any) -> None:
         path = work.target(table, "run")
-        if written := _write_derived(table, rows, work.run_id, path):
+        if written := write_derived(table, rows, work.run_id, path):
             parts.setdefault(table, []).append(path)
             counts[table] = counts.get(table, 0) + written
 
@@ -359,23 +358,6 @@ def _clock_of_parts(result: FileResult) -> Clock:
     if not result.moved_ns:
         return stated
     return Clock(ClockKind.UTC, 0, stated.uncertainty_ns, stated.method or "stated by the file")
-
-
-def _write_derived(table: str, rows: Any, run_id: str, path: Path) -> int:
-    """Write derived rows: dicts, a DataFrame, or an iterator of DataFrames (bounded memory)."""
-    if callable(rows):
-        rows = rows()
-    if isinstance(rows, list):
-        pieces: Iterable[Any] = [[{"run_id": run_id, **r} for r in rows]]
-    else:
-        pieces = [rows] if hasattr(rows, "to_arrow") else rows
-    writer = reading.PartWriter(table, path)
-    for piece in pieces:
-        built = piece.to_arrow() if hasattr(piece, "to_arrow") else piece
-        if len(built):
-            writer.add(conform(table, built, {}, coded=True))
-    writer.close()
-    return writer.rows
 
 
 def _usable(work: _Work) -> bool:

@@ -10,5 +10,5 @@ LEFT JOIN (
   WHERE engine <> 'all' AND metric IN ('vllm:num_requests_running', 'log:running_requests')
   GROUP BY run_id
 ) AS m ON m.run_id = r.run_id
-LEFT JOIN (SELECT run_id, count(DISTINCT device_key) AS profiled_gpus FROM raw.gpu_ops GROUP BY run_id) AS g
+LEFT JOIN (SELECT run_id, count(DISTINCT device_key) AS profiled_gpus FROM int_gpu_op_totals GROUP BY run_id) AS g
   ON g.run_id = r.run_id

@@ -4,7 +4,7 @@
 -- device_ix: from 0 over all runs, for partitions of many rows: small whole numbers fall into different
 -- ones, and the operations of one device, which mostly lie in order already, are then sorted alone.
 WITH seen AS (
-  SELECT run_id, device_key, min(device) AS ordinal FROM raw.gpu_ops GROUP BY run_id, device_key
+  SELECT run_id, device_key, min(device) AS ordinal FROM int_gpu_op_totals GROUP BY run_id, device_key
 ), ordinals AS (
   SELECT run_id, count(DISTINCT ordinal) = count(*) AS are_unique FROM seen GROUP BY run_id
 )

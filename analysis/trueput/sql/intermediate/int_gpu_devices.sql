@@ -4,9 +4,9 @@
 -- is_blind: graph launches were seen without their kernels, so gaps cannot be called idle.
 WITH seen AS (
   SELECT run_id, device_key, min(source_id) AS source_id, min(process_key) AS process_key,
-    min(start_at_ns) AS first_op_ns, max(end_at_ns) AS last_op_ns, count(*) AS operations,
-    count(*) FILTER (kind = 'graph_span') AS graph_spans
-  FROM raw.gpu_ops GROUP BY run_id, device_key
+    min(first_at_ns) AS first_op_ns, max(last_at_ns) AS last_op_ns, CAST(sum(operations) AS BIGINT) AS operations,
+    sum(graph_spans) AS graph_spans
+  FROM int_gpu_op_totals GROUP BY run_id, device_key
 ), calls AS (
   SELECT run_id, source_id, process_key, min(start_at_ns) AS first_call_ns, max(end_at_ns) AS last_call_ns
   FROM raw.gpu_launches GROUP BY run_id, source_id, process_key

@@ -1,39 +1,30 @@
 -- One row per run, device and union: how long at least one operation ran, inside the window.
--- Formula: by start, each operation adds what reaches beyond all before it. Never a sum over streams.
--- Does not count: whole-graph spans, host-side waits, operations of no duration.
+-- Formula: the parts of the kept stretches inside the window; kernels alone, and with the copies and
+-- memsets that ran while no kernel did. Where no stretches are kept, from the operations.
 -- device and window_ns are those of the device's own row and of the run's window.
-WITH devices AS MATERIALIZED (
-  SELECT run_id, device_key, device, device_ix FROM int_gpu_device_numbers
-), windows AS MATERIALIZED (
-  SELECT run_id, from_ns, to_ns, window_ns FROM int_gpu_windows
-), clipped AS (
-  SELECT d.device_ix, o.kind,
-    greatest(o.start_at_ns, coalesce(w.from_ns, o.start_at_ns)) AS start_ns,
-    least(o.end_at_ns, coalesce(w.to_ns, o.end_at_ns)) AS end_ns
-  FROM raw.gpu_ops AS o
-  JOIN devices AS d ON d.run_id = o.run_id AND d.device_key = o.device_key
-  JOIN windows AS w ON w.run_id = o.run_id
-  WHERE o.kind <> 'graph_span' AND o.end_at_ns > o.start_at_ns
-), kernels AS (
-  SELECT device_ix, start_ns, end_ns,
-    max(end_ns) OVER (PARTITION BY device_ix ORDER BY start_ns
-      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached_ns
-  FROM clipped WHERE kind = 'kernel' AND end_ns > start_ns
-), operations AS (
-  SELECT device_ix, start_ns, end_ns,
-    max(end_ns) OVER (PARTITION BY device_ix ORDER BY start_ns
-      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached_ns
-  FROM clipped WHERE end_ns > start_ns
+WITH windows AS MATERIALIZED (
+  -- an end that is not known cuts nothing
+  SELECT run_id, coalesce(from_ns, -9223372036854775807) AS from_ns, coalesce(to_ns, 9223372036854775807) AS to_ns
+  FROM int_gpu_windows
+  WHERE run_id IN (SELECT run_id FROM raw.gpu_op_totals)
+), kinds AS (
+  SELECT b.run_id, b.device_key, b.kind,
+    CAST(sum(
+      CASE WHEN b.end_at_ns > w.to_ns THEN w.to_ns ELSE b.end_at_ns END
+      - CASE WHEN b.start_at_ns < w.from_ns THEN w.from_ns ELSE b.start_at_ns END
+    ) AS BIGINT) AS busy_ns
+  FROM raw.gpu_busy AS b
+  JOIN windows AS w ON w.run_id = b.run_id AND w.from_ns < w.to_ns
+  WHERE b.end_at_ns > w.from_ns AND b.start_at_ns < w.to_ns
+  GROUP BY b.run_id, b.device_key, b.kind
 ), unions AS (
-  SELECT device_ix, 'kernel_union' AS metric,
-    CAST(sum(greatest(0, end_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) AS BIGINT) AS busy_ns
-  FROM kernels GROUP BY device_ix
+  SELECT run_id, device_key, 'kernel_union' AS metric, busy_ns FROM kinds WHERE kind = 'kernel'
   UNION ALL
-  SELECT device_ix, 'gpu_op_union',
-    CAST(sum(greatest(0, end_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) AS BIGINT)
-  FROM operations GROUP BY device_ix
+  SELECT run_id, device_key, 'gpu_op_union', CAST(sum(busy_ns) AS BIGINT) FROM kinds GROUP BY run_id, device_key
+  UNION ALL
+  SELECT run_id, device_key, metric, busy_ns FROM int_gpu_op_unions
 )
-SELECT d.run_id, d.device_key, d.device, u.metric, u.busy_ns, w.window_ns
+SELECT u.run_id, u.device_key, d.device, u.metric, u.busy_ns, w.window_ns
 FROM unions AS u
-JOIN devices AS d ON d.device_ix = u.device_ix
-JOIN windows AS w ON w.run_id = d.run_id
+JOIN int_gpu_device_numbers AS d ON d.run_id = u.run_id AND d.device_key = u.device_key
+JOIN int_gpu_windows AS w ON w.run_id = u.run_id

@@ -1,12 +1,13 @@
 -- One row per profiled run: the window in which its GPU operations are counted.
 -- The run's own window where the profile's clock reaches it; else the span of the capture itself,
 -- first operation to last end, and the ledger stays with the engine's steps.
+-- Computed once. One row per run, from a long chain of views that several others read.
 WITH captured AS (
   SELECT o.run_id, min(o.first_ns) AS first_ns, max(o.last_ns) AS last_ns,
     bool_and(s.clock_kind = 'utc' OR s.clock_offset_ns IS NOT NULL) AS has_clock
   FROM (
-    SELECT run_id, source_id, min(start_at_ns) AS first_ns, max(end_at_ns) AS last_ns
-    FROM raw.gpu_ops GROUP BY run_id, source_id
+    SELECT run_id, source_id, min(first_at_ns) AS first_ns, max(last_at_ns) AS last_ns
+    FROM int_gpu_op_totals GROUP BY run_id, source_id
   ) AS o
   JOIN raw.sources AS s ON s.run_id = o.run_id AND s.source_id = o.source_id
   GROUP BY o.run_id

@@ -1,4 +1,5 @@
 -- One row per run: the window over all its load sessions, for engine-wide figures.
+-- Computed once. One row per run, from a long chain of views that most others read.
 SELECT
   run_id,
   min(window_rule) AS window_rule,

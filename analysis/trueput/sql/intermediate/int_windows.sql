@@ -43,8 +43,8 @@ WITH last_steps AS (
   FROM int_busy_scrapes GROUP BY run_id
   UNION ALL
   -- a profile without any request: the span of its operations
-  SELECT run_id, min(start_at_ns), max(end_at_ns), 'measured'
-  FROM raw.gpu_ops
+  SELECT run_id, min(first_at_ns), max(last_at_ns), 'measured'
+  FROM int_gpu_op_totals
   WHERE run_id NOT IN (SELECT run_id FROM int_busy_scrapes)
   GROUP BY run_id
 )

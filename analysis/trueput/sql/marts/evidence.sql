@@ -24,7 +24,7 @@ WITH has AS (
     FROM int_engine_requests GROUP BY run_id
   ) AS e ON e.run_id = r.run_id
   LEFT JOIN (SELECT run_id, count(*) AS steps FROM raw.engine_steps GROUP BY run_id) AS t ON t.run_id = r.run_id
-  LEFT JOIN (SELECT run_id, count(*) AS operations FROM raw.gpu_ops GROUP BY run_id) AS g ON g.run_id = r.run_id
+  LEFT JOIN (SELECT run_id, CAST(sum(operations) AS BIGINT) AS operations FROM int_gpu_op_totals GROUP BY run_id) AS g ON g.run_id = r.run_id
   LEFT JOIN (
     SELECT run_id, count(*) FILTER (metric = 'vllm:prompt_tokens_by_source_total') AS computed, count(*) AS scrapes
     FROM int_counter_totals GROUP BY run_id
