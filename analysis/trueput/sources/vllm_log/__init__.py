@@ -54,7 +54,7 @@ from trueput.sources.vllm_log.problems import CODES, Problems
 from trueput.sources.vllm_log.reader import LineReader
 from trueput.sources.vllm_log.requests import Requests
 from trueput.sources.vllm_log.samples import STATS, Samples
-from trueput.sources.vllm_log.text import clean, is_broken_json, is_crlf, is_dirty
+from trueput.sources.vllm_log.text import clean, is_broken_json, is_clean, is_crlf
 
 BLOCK_BYTES: Final = 8 << 20
 SPARE_BYTES: Final = 64 << 10
@@ -178,8 +178,9 @@ class Reading:
 
     def _text(self, piece: _Piece, first_line: int) -> Text:
         """Return the clean bytes of whole lines, in place where they are clean."""
-        if not is_dirty(piece.room):
-            return Text(piece.room, piece.size)
+        text = Text(piece.room, piece.size)
+        if is_clean(text):
+            return text
         data = clean(piece.data(), first_line, self.reader.crlf, self.problems)
         return Text(data + PADDING, len(data))
 
@@ -210,7 +211,7 @@ class Reading:
         samples = self.samples.read(
             rows.line[is_sample],
             rows.at_ns[is_sample],
-            [block.message[at].as_py() or "" for at in np.flatnonzero(is_sample).tolist()],
+            [text or "" for text in block.message.filter(pa.array(is_sample)).to_pylist()],
         )
         items: list[Item] = [*self.facts.read(found, bare, lambda n: block.time_before(n, carried))]
         steps = block.steps

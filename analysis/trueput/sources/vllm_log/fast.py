@@ -43,7 +43,6 @@ from trueput.sources.vllm_log.places import (
 
 TAIL_BYTES: Final = 96
 ID_STOPS: Final = b" ,"
-NEWLINE: Final = 10
 DATE: Final = word_of(b"00-00 00")
 CLOCK: Final = word_of(b"00:00:00")
 REQUEST_WORDS: Final = (
@@ -129,14 +128,9 @@ class _Found:
         return cls(rows, np.full(len(at), kind), at, length, **given)
 
 
-def line_ends(text: Text) -> Places:
-    """Return the place of each newline."""
-    return np.flatnonzero(text.bytes[: text.size] == NEWLINE)
-
-
 def scan(text: Text, first_line: int, dates: Dates, last_at: int | None) -> Block | None:
     """Return what stands in the block of whole lines, or None where it must be read with care."""
-    end = line_ends(text)
+    end = text.line_ends()
     start = np.empty(len(end), np.int64)
     start[:1] = 0
     np.add(end[:-1], 1, out=start[1:])

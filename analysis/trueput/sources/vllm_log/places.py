@@ -6,6 +6,7 @@ is padded, so that a read may go past its end; what it then sees is no digit and
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -24,6 +25,7 @@ OVER_NINE: Final = np.uint64(0x7676767676767676)
 ZEROS: Final = np.uint64(0x3030303030303030)
 ONE: Final = np.uint64(1)
 DIGIT_ZERO, TEN, ONE_BYTE = np.uint8(48), np.uint8(10), np.uint8(1)
+NEWLINE, SPACE = np.uint8(10), np.uint8(32)
 MASKS: Final = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 PAIRS: Final = (
     (1, np.uint64(0x00FF00FF00FF00FF)),
@@ -67,9 +69,25 @@ class Text:
         self._raw = padded
         self._words = np.ndarray((len(padded) - 7,), np.uint64, padded, strides=(1,))
 
+    @cached_property
+    def controls(self) -> tuple[Places, Any]:
+        """The place of each control character, and what it is (tabs and newlines are some)."""
+        at = np.flatnonzero(self.bytes[: self.size] < SPACE)
+        return at, self.bytes[at]
+
+    def line_ends(self) -> Places:
+        """Return the place of each newline."""
+        at, found = self.controls
+        is_end = found == NEWLINE
+        return at if is_end.all() else at[is_end]
+
     def slice(self, at: int, end: int) -> bytes:
         """Return the bytes from `at` to `end`."""
         return bytes(self._raw[at:end])
+
+    def is_ascii(self) -> bool:
+        """Return whether all bytes are ASCII, those behind the block included."""
+        return self._raw.isascii()
 
     def index(self, literal: bytes, at: int, end: int) -> int:
         """Return the first place of `literal` from `at` to `end`, -1 without."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from trueput.clock import ClockKind
 from trueput.sources.vllm_log.block import Block
@@ -10,6 +11,8 @@ from trueput.sources.vllm_log.dates import Dates
 from trueput.sources.vllm_log.fast import scan
 from trueput.sources.vllm_log.places import Text
 from trueput.sources.vllm_log.problems import Problems
+
+CR: Final = ord("\r")
 
 
 @dataclass
@@ -32,7 +35,7 @@ class LineReader:
     def quickly(self, text: Text, first_line: int) -> Block | None:
         """Return what stands in a block of clean, whole lines, None where it must be read with
         care."""
-        if self.open or self.unfinished or text.index(b"\r", 0, text.size) >= 0:
+        if self.open or self.unfinished or (text.controls[1] == CR).any():
             return None
         if self.clock is ClockKind.UTC:
             return None

@@ -10,8 +10,13 @@ import json
 import re
 from typing import Final
 
+import numpy as np
+
+from trueput.sources.vllm_log.places import Text
 from trueput.sources.vllm_log.problems import Problems
 
+WRITTEN_OVER: Final = np.frombuffer(b"\x1b\r", np.uint8)
+"""Control characters that are looked at here: the escape of colour codes, carriage returns."""
 ANSI: Final = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -25,9 +30,9 @@ def is_crlf(head: bytes) -> bool:
     return feeds > 1 and head.count(b"\r\n") >= CRLF_SHARE * feeds
 
 
-def is_dirty(data: bytes | bytearray) -> bool:
-    """Return whether there may be something to clean."""
-    return not data.isascii() or b"\x1b" in data or b"\r" in data
+def is_clean(text: Text) -> bool:
+    """Return whether there is nothing to clean: no colour code, no carriage return, only ASCII."""
+    return text.is_ascii() and not np.isin(text.controls[1], WRITTEN_OVER).any()
 
 
 def clean(data: bytes, first_line: int, crlf: bool, problems: Problems) -> bytes:
