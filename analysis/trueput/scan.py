@@ -6,12 +6,12 @@ A damaged compressed file gives what could be decompressed and then says where i
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -19,6 +19,8 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
+"""How compressed files begin."""
 SUFFIXES = (".gz", ".zst", ".zip")
 MAX_LINE_BYTES = 16 << 20
 """A longer line is cut into pieces, so that one line cannot fill the memory."""
@@ -136,6 +138,45 @@ def byte_chunks(path: Path, size: int = 8 << 20) -> Iterator[bytes | Damage]:
             yield chunk
 
 
+class Filler:
+    """The decompressed bytes of a file, put where the caller wants them; `size` at once at most."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self._chunks = byte_chunks(path, size)
+        self._size = size
+        self._plain: io.FileIO | None = None
+        with contextlib.suppress(OSError):
+            raw = path.open("rb", buffering=0)
+            if raw.read(4).startswith(PACKED):
+                raw.close()
+            else:
+                raw.seek(0)
+                self._plain = raw
+
+    def into(self, room: bytearray, at: int) -> int | Damage:
+        """Put the next bytes at a place of the room; return how many, 0 at the end, or what broke.
+
+        The room must have place for `size` bytes there.
+        """
+        if self._plain is not None:
+            with memoryview(room) as view:
+                try:
+                    return self._plain.readinto(view[at : at + self._size]) or 0
+                except OSError as error:
+                    return Damage(f"{type(error).__name__}: {error}"[:200])
+        chunk = next(self._chunks, b"")
+        if isinstance(chunk, Damage):
+            return chunk
+        room[at : at + len(chunk)] = chunk
+        return len(chunk)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._chunks.close()  # type: ignore[attr-defined]  # a generator
+        if self._plain is not None:
+            self._plain.close()
+
+
 def _rest_until_damage(
     path: Path, done: int, errors: tuple[type[BaseException], ...]
 ) -> Iterator[bytes | Damage]:
@@ -183,7 +224,7 @@ def text_blocks(path: Path, size: int = 8 << 20) -> Iterator[Block | Damage]:
         yield damage
 
 
-@contextmanager
+@contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[tuple[Path, Damage | None]]:
     """Give a plain file with the bytes of `path`, for readers that must seek; and its damage.
 
@@ -275,7 +316,7 @@ class JsonTexts:
         """Give back what the reading held."""
         self._connection.close()
 
-    @contextmanager
+    @contextlib.contextmanager
     def _lent(self, texts: pa.Table | pa.RecordBatchReader) -> Iterator[None]:
         self._connection.register("texts", texts)
         try:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trueput.clock import ClockKind
-from trueput.scan import MAX_LINE_BYTES, Damage, byte_chunks, plain_name, read_head
+from trueput.scan import MAX_LINE_BYTES, Damage, Filler, plain_name, read_head
 from trueput.source_api import (
     BATCH_ROWS,
     HEAD_BYTES,
@@ -272,29 +273,32 @@ def _pieces(path: Path, block_bytes: int, problems: Problems) -> Iterator[_Piece
 
     After a damage the cut last line is left out, for the damage was reported.
     """
-    room = bytearray()
+    room = bytearray(block_bytes + SPARE_BYTES)
     held = 0
     continues = False
-    for chunk in byte_chunks(path, block_bytes):
-        if isinstance(chunk, Damage):
-            problems.add("VLOG001", None, text=f"{CODES['VLOG001']}: {chunk.text}")
-            return
-        size = held + len(chunk)
-        if len(room) < size + len(PADDING):
-            room = room[:held] + bytes(len(chunk) + SPARE_BYTES)
-        room[held:size] = chunk
-        cut = room.rfind(b"\n", held, size) + 1
-        if cut:
-            rest = room[cut:size]
-            room[cut : cut + len(PADDING)] = PADDING
-            yield _Piece(room, cut, continues)
-            held, continues = len(rest), False
-            room[:held] = rest
-            continue
-        held = size
-        if held > MAX_LINE_BYTES:
-            yield _Piece(room, held, continues, goes_on=True)
-            held, continues = 0, True
+    with closing(Filler(path, block_bytes)) as filler:
+        while True:
+            if len(room) < held + block_bytes + len(PADDING):
+                room = room[:held] + bytes(block_bytes + SPARE_BYTES)
+            count = filler.into(room, held)
+            if isinstance(count, Damage):
+                problems.add("VLOG001", None, text=f"{CODES['VLOG001']}: {count.text}")
+                return
+            if not count:
+                break
+            size = held + count
+            cut = room.rfind(b"\n", held, size) + 1
+            if cut:
+                rest = room[cut:size]
+                room[cut : cut + len(PADDING)] = PADDING
+                yield _Piece(room, cut, continues)
+                held, continues = len(rest), False
+                room[:held] = rest
+                continue
+            held = size
+            if held > MAX_LINE_BYTES:
+                yield _Piece(room, held, continues, goes_on=True)
+                held, continues = 0, True
     if held and not continues:
         yield _Piece(room, held, is_tail=True)
 
