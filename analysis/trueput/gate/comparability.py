@@ -23,6 +23,8 @@ from trueput.gate.loads import (
     rate_gap,
     reuse_gap,
 )
+from trueput.gate.prompt_counts import ASPECT as PROMPT_COUNTS
+from trueput.gate.prompt_counts import counts_gap
 from trueput.gate.service import (
     asked_setting,
     clock_gap,
@@ -76,6 +78,7 @@ _VALUES |= {
 }
 #: Aspects with a size of their own: how far apart two runs are.
 _GAPS: dict[str, Callable[[RunFigures, RunFigures], Gap | None]] = {
+    PROMPT_COUNTS: counts_gap,
     "fingerprint": fingerprint_gap,
     "arrival_rate": rate_gap,
     "arrival_gaps": gaps_gap,
@@ -89,7 +92,7 @@ _GAPS: dict[str, Callable[[RunFigures, RunFigures], Gap | None]] = {
     "metric_meaning": meaning_gap,
 }
 #: Aspects that are told of a pair of runs, not of the repeats of one side among themselves.
-_OF_PAIRS = ("client_saturation", "client_delay", "metric_meaning")
+_OF_PAIRS = ("client_saturation", "client_delay", "metric_meaning", PROMPT_COUNTS)
 ASPECTS = ("planned_requests", *LENGTHS, *_GAPS, *_VALUES)
 
 
