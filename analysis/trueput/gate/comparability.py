@@ -36,6 +36,7 @@ from trueput.gate.service import (
     saturation_gap,
     warmth_gap,
 )
+from trueput.load_command import OUTPUT_LENGTHS, SAMPLING
 
 Read: TypeAlias = Callable[[RunFigures], object]
 
@@ -69,8 +70,8 @@ _VALUES: dict[str, tuple[Read, bool]] = {
 _SETTINGS = {
     "dataset_name": True, "ignore_eos": True, "ramp_up_strategy": True, "ramp_up_start_rps": True,
     "ramp_up_end_rps": True, "prefix_repetition_prefix_len": True,
-    "prefix_repetition_num_prefixes": True, "temperature": True, "seed": False,
-    "num_warmups": False,
+    "prefix_repetition_num_prefixes": True, "seed": False, "num_warmups": False,
+    **{name: True for name in (*SAMPLING, *OUTPUT_LENGTHS, "random_range_ratio") if name != "seed"},
 }  # fmt: skip
 _VALUES |= {
     f"asked.{name}": (partial(asked_setting, name=name), blocks)
