@@ -84,15 +84,16 @@ def asked_length(asked: Mapping[str, Any]) -> int | None:
 
 
 def fixed_length(flags: Mapping[str, Any]) -> int | None:
-    """Return the output length that a command's options fix, with the client's own defaults.
+    """Return the output length that a command's options fix.
 
-    Without a data set an option of one says which; without a range ratio lengths do not vary.
+    Without a data set an option of one says which. Without a range ratio it is not known whether
+    random lengths vary: versions differ.
     """
     asked = asked_settings(flags)
     if "dataset_name" not in asked:
         named = [d for d, option in DATASET_LENGTH.items() if option in asked]
         asked["dataset_name"] = named[0] if named else None
-    return asked_length({"random_range_ratio": 0, **asked})
+    return asked_length(asked)
 
 
 def _number(value: Any) -> float | None:

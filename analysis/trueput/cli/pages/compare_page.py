@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trueput.cli.output import Grid, to_markdown
+from trueput.cli.output import Grid, printable, to_markdown
 from trueput.cli.pages.gate_page import DIFFERS, difference_rows
 from trueput.cli.pages.layout import heading, say, table
 from trueput.gate.render.markdown import prose
@@ -75,6 +75,6 @@ def grids(found: Comparison) -> list[Grid]:
 
 def markdown(found: Comparison) -> str:
     """Return the comparison as Markdown, with its notes."""
-    notes = [f"- {note.level}: {prose(note.text)}\n" for note in found.notes]
+    notes = [f"- {note.level}: {prose(printable(note.text))}\n" for note in found.notes]
     tables = [to_markdown(grid) for grid in grids(found)]
     return "\n".join([tables[0], *(["".join(notes)] if notes else []), *tables[1:]])
