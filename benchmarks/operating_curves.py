@@ -1,7 +1,8 @@
 """How often the gate flags: seeded draws of run summaries fed to its pure functions.
 
-Each run is a goodput and a rate of GPU activity, drawn as logs about their true values; repeats are
-independent. Bars (exit 1 when one is missed):
+Each run is a goodput, a rate of GPU activity, and latencies (TTFT, time per token, longest gap) of
+as much noise as goodput, drawn as logs about their true values; all are independent. The objective
+limits TTFT alone, so that every other latency can flag too. Bars (exit 1 when one is missed):
 
 - 2,000 A/A pairs of three repeats, log SD 0.05 of goodput and 0.02 of activity: at most 1 % flagged
 - 2,000 pairs of five repeats that truly lose 10 % of goodput at 15 % more activity, the same SDs:
@@ -25,6 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from trueput.gate.figures import RunFigures
+from trueput.gate.requests import Request, Requests
 from trueput.gate.rule_api import BLOCKING, Outcome
 from trueput.gate.verdict import CandidateResult, Verdict, gate
 
@@ -40,6 +42,9 @@ MORE = (0.0, 0.05, 0.10, 0.15, 0.25, 0.40)
 _WINDOW_S = 1000
 _GOODPUT_RPS = 1.0
 _PLANNED = 1500
+_LATENCIES_S = (0.2, 0.02, 0.06)
+"""TTFT, time per token and longest gap of a run, as the truth has them."""
+_TOKENS = 100
 
 
 @dataclass(frozen=True)
@@ -67,8 +72,13 @@ class Rates:
         return self.verdicts.get(Verdict.FLAGGED, 0.0)
 
 
-def summary(name: str, goodput_rps: float, tokens_per_s: float) -> RunFigures:
-    """Return a run of which only its summary is known."""
+def summary(
+    name: str, goodput_rps: float, tokens_per_s: float, latencies_s: Sequence[float]
+) -> RunFigures:
+    """Return a run of which only its summary is known; one request stands for its latencies."""
+    ttft, tpot, gap = (round(1e9 * latency) for latency in latencies_s)
+    e2e = ttft + _TOKENS * tpot
+    request = Request("good", True, 0, e2e, ttft, float(tpot), e2e, longest_gap_ns=gap)
     goodput = {
         "run_id": name, "slo": "ttft=500ms", "window_rule": "all",
         "window_ns": _WINDOW_S * 10**9, "planned_requests": _PLANNED, "sent_requests": _PLANNED,
@@ -80,21 +90,28 @@ def summary(name: str, goodput_rps: float, tokens_per_s: float) -> RunFigures:
         "basis": "reported",
     }  # fmt: skip
     return RunFigures.from_views(
-        {"runs": [{"run_id": name}], "goodput": [goodput], "gpu_activity": [rung]}
+        {"runs": [{"run_id": name}], "goodput": [goodput], "gpu_activity": [rung]},
+        requests=Requests.of([request]),
     )
 
 
 def drawn(truth: Truth, pairs: int) -> Iterator[CandidateResult]:
     """Yield the gate's result on each pair; the same seed for every truth."""
     chance = np.random.default_rng(SEED)
+    latency_chance = np.random.default_rng([SEED, 1])
     sds = np.array([truth.goodput_sd, truth.activity_sd])
     moved = np.array([math.log(1 - truth.loss), math.log(1 + truth.more)])
     for _ in range(pairs):
         noise = np.exp(chance.normal(size=(2, truth.repeats, 2)) * sds)
         noise[1] *= np.exp(moved)
+        shape = (2, truth.repeats, len(_LATENCIES_S))
+        latencies = np.exp(latency_chance.normal(size=shape) * truth.goodput_sd) * _LATENCIES_S
         sides = [
-            [summary(f"{side}{i}", _GOODPUT_RPS * g, 1000 * a) for i, (g, a) in enumerate(runs)]
-            for side, runs in zip("ab", noise, strict=True)
+            [
+                summary(f"{side}{i}", _GOODPUT_RPS * g, 1000 * a, times)
+                for i, ((g, a), times) in enumerate(zip(runs, many, strict=True))
+            ]
+            for side, runs, many in zip("ab", noise, latencies, strict=True)
         ]
         yield gate(sides[0], [("b", sides[1])]).candidates[0]
 
@@ -176,9 +193,11 @@ _PAGE = """\
 # Operating curves of the gate
 
 How often the gate flags a change that is not there, and how often it finds one that is. Runs are
-drawn, not recorded: each has a goodput and a rate of GPU activity, whose logs are normal about
-their true values; repeats are independent, and the policy is the default one. Real repeats are
-noisier than they look within a run; `trueput noise` measures yours.
+drawn, not recorded: each has a goodput, a rate of GPU activity, and three latencies (TTFT, time per
+token, longest gap) with the log SD of goodput. Their logs are normal about their true values, all
+are independent, and the policy is the default one. The objective limits TTFT alone: the other
+latencies are judged too. Real repeats are noisier than they look within a run; `trueput noise`
+measures yours.
 
 ## Bars
 

@@ -58,3 +58,14 @@ class StoreError(TrueputError):
 
 class QueryError(TrueputError):
     """A SQL text given by the user does not run."""
+
+
+def bug(error: Exception) -> TrueputError:
+    """Return what to tell of an error that is ours."""
+    told = TrueputError(
+        f"trueput failed: {type(error).__name__}: {error}",
+        "this is a bug of trueput; please report it with the output of the same command under "
+        "TRUEPUT_DEBUG=1",
+    )
+    told.exit_code = ExitCode.BUG
+    return told

@@ -19,6 +19,7 @@ from gate.served import SLO, kept, usual
 from trueput.gate.measurements import digest, distinct, reused
 from trueput.gate.requests import Request, Requests
 from trueput.gate.verdict import GateResult, Verdict, gate
+from trueput.verbs.compare import compare
 from trueput.verbs.gate import gate as gate_verb
 from trueput.verbs.opening import Reading
 
@@ -147,3 +148,22 @@ def test_a_run_without_requests_has_the_digest_of_its_activity() -> None:
     assert of(7.0) == of(7.0)
     assert len({of(7.0), of(8.0), of(7.0, 11)}) == 3
     assert digest(Requests.of(()), {"goodput": [{"window_ns": 10}]}) is None
+
+
+def test_compare_counts_a_copy_once_and_says_so(tmp_path: Path) -> None:
+    base = kept(tmp_path, "base", usual(), 2)
+    cand = kept(tmp_path, "cand", usual(), 1)
+    shutil.copytree(tmp_path / "cand0", tmp_path / "cand1")
+    shutil.copytree(tmp_path / "base0", tmp_path / "old")
+    reading = Reading(store=tmp_path / "store", slo=SLO)
+    copied_side = f"{cand},{tmp_path / 'cand1'}"
+    (found,) = compare(base, [copied_side], reading)
+    assert found.candidate.runs == ("cand0",)
+    assert found.method.startswith("one run on a side")
+    assert [n.text.split(",")[0] for n in found.notes] == ["cand1 is the same measurement as cand0"]
+    (both,) = compare(base, [f"{cand},{tmp_path / 'old'}"], reading)
+    assert [n.text for n in both.notes] == [
+        "the candidate's measurement old is the baseline's run base0"
+    ]
+    (itself,) = compare(base, [base], reading)
+    assert "both sides are the same runs" in itself.notes[0].text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from xml.etree import ElementTree as Xml
@@ -129,3 +130,61 @@ def test_a_file_that_may_not_be_read_is_said_in_every_form(
     assert done.stdout.endswith("::`server.log`: Permission denied\n")
     document = json.loads((tmp_path / "q.json").read_text())
     assert document["error"] == {"message": "`server.log`: Permission denied", "hint": None}
+
+
+MISUSED = {
+    "no candidate": (("gate", "regress_baseline"), "Missing argument 'CANDIDATE'"),
+    "no base": (("gate",), "Missing argument 'BASE'"),
+    "no such format": ((*GATE, "--format", "nope"), "`nope` is not offered here"),
+    "no such option": ((*GATE, "--polcy", "x.toml"), "--polcy"),
+}
+
+
+@pytest.mark.parametrize("case", MISUSED)
+def test_a_command_that_is_not_understood_is_said_in_the_files(
+    trueput: Program, tmp_path: Path, case: str
+) -> None:
+    command, why = MISUSED[case]
+    report, document, page = tmp_path / "q", tmp_path / "q.json", tmp_path / "q.md"
+    files = ("-o", f"junit={report}", f"--output={document}", f"-o{page}")
+    done = trueput(command[0], *files, "-o", str(tmp_path / "q.unknown"), *command[1:])
+    assert (done.code, done.stdout) == (2, "")
+    assert why in done.stderr
+    assert "q.unknown` has no suffix that names a format" in " ".join(done.stderr.split())
+    (error,) = Xml.fromstring(report.read_text()).iter("error")
+    assert why in error.attrib["message"]
+    told = json.loads(document.read_text())
+    assert (told["verdict"], told["exit_code"], told["candidates"]) == (None, 2, [])
+    assert why in told["error"]["message"]
+    assert page.read_text().startswith("## trueput gate: not judged")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("trueput.verbs.gate", "gate"), ("trueput.gate.render", "to_junit")]
+)
+def test_a_failure_of_our_own_is_said_in_the_files(
+    trueput: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, name: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("nothing")
+
+    monkeypatch.setattr(importlib.import_module(module), name, fail)
+    names = ("q.json", "q.xml", "q.md")
+    done = trueput(*GATE, *(x for name in names for x in ("-o", str(tmp_path / name))))
+    assert done.code == 70
+    assert "trueput failed: KeyError: 'nothing'" in done.stderr
+    document = json.loads((tmp_path / "q.json").read_text())
+    assert (document["verdict"], document["exit_code"]) == (None, 70)
+    assert document["error"]["message"] == "trueput failed: KeyError: 'nothing'"
+    assert Xml.fromstring((tmp_path / "q.xml").read_text()).attrib["errors"] == "1"
+    assert "not judged" in (tmp_path / "q.md").read_text()
+
+
+def test_help_writes_no_file(trueput: Program, tmp_path: Path) -> None:
+    assert trueput("gate", "-o", str(tmp_path / "q.json"), "--help").code == 0
+    assert not (tmp_path / "q.json").exists()
+
+
+def test_words_before_backticks_stay_code(trueput: Program) -> None:
+    done = trueput(*GATE, "--format", "markdown", "--slo", "min_output_tokens=1")
+    assert "&#96;" not in done.stdout

@@ -39,7 +39,8 @@ def bench(
         "input_lens": [100] * count, "output_lens": [tokens] * count,
         "ttfts": list(ttft_s), "itls": [gaps] * count, "latencies": latencies,
         "start_times": starts, "queue_times": [0.0] * count, "errors": [""] * count,
-        "generated_texts": [""] * count, "mean_ttft_ms": 1.0, "median_ttft_ms": 1.0,
+        "generated_texts": [""] * count, "mean_ttft_ms": 1000 * sum(ttft_s) / count,
+        "median_ttft_ms": 1000 * sorted(ttft_s)[count // 2],
         **told,
     }  # fmt: skip
 

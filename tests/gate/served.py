@@ -49,7 +49,10 @@ done = "ok"
 
 @dataclass(frozen=True)
 class Served:
-    """One request as the client saw it; without tokens it failed with `error`."""
+    """One request as the client saw it; without tokens it failed with `error`.
+
+    Its chunks come `gap_s` apart, one a token, or as `gaps_s` says.
+    """
 
     prompt: int = 100
     ttft_s: float = 0.2
@@ -57,6 +60,12 @@ class Served:
     tokens: int = 20
     error: str = ""
     sent_s: float | None = None
+    gaps_s: tuple[float, ...] | None = None
+
+    @property
+    def gaps(self) -> list[float]:
+        """The gaps between its chunks."""
+        return [self.gap_s] * (self.tokens - 1) if self.gaps_s is None else [*self.gaps_s]
 
 
 REFUSED = Served(ttft_s=0, tokens=0, error="Service Unavailable")
@@ -73,7 +82,7 @@ def usual(count: int = 60) -> list[Served]:
 def bench(load: Sequence[Served], planned: int | None = None, label: str = "") -> dict[str, object]:
     """Return a load as a result of `vllm bench serve`, a request sent each half second."""
     starts = [100 + (0.5 * i if r.sent_s is None else r.sent_s) for i, r in enumerate(load)]
-    gaps = [[r.gap_s] * (r.tokens - 1) for r in load]
+    gaps = [r.gaps for r in load]
     ends = [r.ttft_s + sum(gap) if not r.error else 0.0 for r, gap in zip(load, gaps, strict=True)]
     done = [r for r in load if not r.error]
     duration = max((s + e for s, e in zip(starts, ends, strict=True)), default=100.0) - 100

@@ -183,11 +183,35 @@ def test_prefix_reuse_informs_with_its_size() -> None:
         ("ignore_eos", True, False, True),
         ("ramp_up_strategy", "linear", "exponential", True),
         ("seed", 1, 2, False),
+        ("temperature", 0, 0.7, True),
+        ("top_p", 0.9, 1.0, True),
+        ("random_output_len", 128, 64, True),
+        ("sharegpt_output_len", 128, 64, True),
+        ("custom_output_len", 256, 255, True),
+        ("max_tokens", 128, 64, True),
     ],
 )
 def test_settings_of_the_load(setting: str, one: object, other: object, blocks: bool) -> None:
     base, cand = (replace(run("a"), asked={setting: value}) for value in (one, other))
     assert [(i.aspect, i.blocks) for i in differences(base, cand)] == [(f"asked.{setting}", blocks)]
+
+
+def test_a_number_is_the_same_from_a_command_and_from_a_printed_line() -> None:
+    base = replace(run("a"), asked={"temperature": 0, "random_range_ratio": "0.25"})
+    cand = replace(run("b"), asked={"temperature": 0.0, "random_range_ratio": 0.25})
+    assert differences(base, cand) == []
+
+
+def test_a_setting_that_one_command_does_not_have() -> None:
+    known = {"dataset_name": "random"}
+    base = replace(run("a"), asked={**known, "top_p": 0.9, "temperature": 0.7})
+    found = differences(base, replace(run("b"), asked=known))
+    assert [(d.aspect, d.candidate, d.blocks) for d in found] == [
+        ("asked.temperature", "unknown", False), ("asked.top_p", "not set", True),
+    ]  # fmt: skip
+    plain = replace(run("a"), client="vllm bench serve", asked=known)
+    said = replace(plain, asked={**known, "seed": 0, "ignore_eos": False})
+    assert differences(plain, said) == []
 
 
 def test_burstiness_blocks() -> None:

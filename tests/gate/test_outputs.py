@@ -29,6 +29,7 @@ from trueput.gate.render import (
     to_junit,
     to_markdown,
 )
+from trueput.gate.render.markdown import prose
 from trueput.gate.render.schema import schema
 from trueput.gate.verdict import GateResult, gate
 
@@ -261,7 +262,7 @@ def test_a_gate_that_could_not_judge_says_so_in_every_form() -> None:
     match = COMMAND.fullmatch(line)
     assert match
     assert (match[1], match[3].split("%0A")[0]) == ("error", "no run `x`")
-    assert "no run &#96;x&#96; %" in failure_markdown(error)
+    assert "no run `x` %" in failure_markdown(error)
 
 
 def test_a_hostile_name_stays_text(made: dict[str, GateResult]) -> None:
@@ -274,3 +275,23 @@ def test_a_hostile_name_stays_text(made: dict[str, GateResult]) -> None:
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
     for line in to_markdown(result).splitlines():
         assert not line.startswith("::")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("hint: `--slo ttft=500ms`", "hint: `--slo ttft=500ms`"),
+        (
+            'wait (`[slo] from = "scheduled"` counts it)',
+            'wait (`[slo] from = "scheduled"` counts it)',
+        ),
+        ("a run named x`y and `bench.json`", "a run named x&#96;y and `bench.json`"),
+        (
+            "a run named `|`, `<b>` or ``",
+            "a run named &#96;&#124;&#96;, &#96;&lt;b&gt;&#96; or &#96;&#96;",
+        ),
+        ("`@team`", "&#96;@&#8203;team&#96;"),
+    ],
+)
+def test_code_in_a_sentence_stays_code(text: str, shown: str) -> None:
+    assert prose(text) == shown

@@ -201,6 +201,17 @@ def sooner(whole: bool) -> Sides:
     return repeats("a", 3), quick
 
 
+def slower(name: str, times: float, slo: str = "ttft=1000ms") -> Sides:
+    """Give one latency of every request of the candidate another length."""
+    return (
+        [replace(r, requests=Requests.of(replace(x, **{name: 10**9}) for x in r.requests))
+         for r in repeats("a", 3, slo=slo)],
+        [replace(r, requests=Requests.of(replace(x, **{name: int(times * 10**9)})  # type: ignore[arg-type]
+                                         for x in r.requests))
+         for r in repeats("b", 3, slo=slo)],
+    )  # fmt: skip
+
+
 def shown(name: str, one: object, other: object) -> Sides:
     """Give the runs of each side one row of a view."""
     return (
@@ -230,6 +241,10 @@ METRIC_CASES: dict[str, tuple[Sides, str]] = {
     ),
     "ttft_ns_p50": (sooner(whole=False), "'1s'"),
     "e2e_ns_p50": (sooner(whole=True), "'10s'"),
+    "ttft_ns_mean": (slower("ttft_ns", 1.5, "tpot=1s"), "'9s'"),
+    "tpot_ns_mean": (slower("tpot_ns", 1.5), "'9s'"),
+    "longest_gap_ns_mean": (slower("longest_gap_ns", 1.5), "'9s'"),
+    "e2e_ns_mean": (slower("e2e_ns", 1.5), "'9s'"),
     "hit_ratio": (shown("prefix_cache", {"hit_ratio": 0.1}, {"hit_ratio": 0.6}), "0.9"),
     "kv_used_ratio_p99": (
         shown("batching", {"kv_used_ratio_p99": 0.9}, {"kv_used_ratio_p99": 0.4}), "0.9",

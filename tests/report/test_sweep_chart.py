@@ -153,3 +153,23 @@ def test_no_tick_is_written_twice(size: float) -> None:
         written = [f"{tick:+.0%}" for tick in axis["values"]]
         assert axis["format"] == "+.0%"
         assert len(set(written)) == len(written) >= 3
+
+
+def test_notes_stand_below_the_title_and_on_the_page() -> None:
+    notes = ["notice: the policy judges otherwise than by default: margin = 0.5", HOSTILE]
+    picture = Picture("t", "power", None, POINTS, notes)
+    drawn = Xml.fromstring(svg(picture))
+    words = " ".join("".join(e.itertext()) for e in drawn.iter() if e.tag.endswith("text"))
+    assert notes[0] in words
+    assert png(picture) != png(Picture("t", "power", None, POINTS))
+    page = html(picture)
+    assert page.count("margin = 0.5") == 1
+    assert "<script>" not in page
+
+
+def test_many_notes_are_counted() -> None:
+    picture = Picture("t", "power", None, POINTS, [f"note {n}" for n in range(40)])
+    lines = chart(picture)["title"]["subtitle"]
+    assert (len(lines), lines[1], lines[-1]) == (
+        9, "note 0", "… 40 notes in all: the table has them",
+    )  # fmt: skip

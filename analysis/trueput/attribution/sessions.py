@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from trueput.load_command import fixed_length
 from trueput.scan import plain_name
 
 Row = dict[str, Any]
@@ -160,6 +161,7 @@ def _apply_loads(rows: list[Row], loads: Sequence[Load]) -> None:
         for flag, column in _FLAG_COLUMNS.items():
             if flag in load.flags:
                 _put(target, column, load.flags[flag])
+        _put(target, "asked_output_tokens", fixed_length(load.flags))
         _put(target, "slo", load.slo)
 
 

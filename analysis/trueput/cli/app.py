@@ -16,7 +16,7 @@ import typer
 
 from trueput.cli import commands
 from trueput.cli.options import say
-from trueput.errors import ExitCode, TrueputError
+from trueput.errors import ExitCode, TrueputError, bug
 
 _EPILOG = "Exit codes: 0 pass, 1 flagged, 2 usage or input, 3 inconclusive, 70 bug of trueput."
 
@@ -24,7 +24,8 @@ _EPILOG = "Exit codes: 0 pass, 1 flagged, 2 usage or input, 3 inconclusive, 70 b
 def build() -> typer.Typer:
     """Return the application with every command of `cli/commands`, in their stated order.
 
-    A module has a function `command`, or functions by name in `COMMANDS` and a `SUMMARY`.
+    A module has a function `command`, or functions by name in `COMMANDS` and a `SUMMARY`. `KIND` is
+    a class of its own for the command.
     """
     app = typer.Typer(
         name="trueput",
@@ -45,7 +46,8 @@ def build() -> typer.Typer:
             continue
         hidden = getattr(module, "HIDDEN", False)
         summary = (module.command.__doc__ or "").strip()
-        app.command(name=name, hidden=hidden, short_help=summary)(module.command)
+        kind = getattr(module, "KIND", None)
+        app.command(name=name, cls=kind, hidden=hidden, short_help=summary)(module.command)
     app.callback(invoke_without_command=True)(_root)
     return app
 
@@ -94,9 +96,5 @@ def run() -> None:
     except Exception as error:  # noqa: BLE001  the one place where every error has an exit code
         if os.environ.get("TRUEPUT_DEBUG"):
             traceback.print_exc()
-        say(
-            f"error: trueput failed: {type(error).__name__}: {error}\n\n"
-            "hint: this is a bug of trueput; please report it with the output of the same command "
-            "under TRUEPUT_DEBUG=1"
-        )
+        say(f"error: {bug(error)}")
         sys.exit(int(ExitCode.BUG))

@@ -23,6 +23,8 @@ from trueput.gate.loads import (
     rate_gap,
     reuse_gap,
 )
+from trueput.gate.prompt_counts import ASPECT as PROMPT_COUNTS
+from trueput.gate.prompt_counts import counts_gap
 from trueput.gate.service import (
     asked_setting,
     clock_gap,
@@ -34,6 +36,7 @@ from trueput.gate.service import (
     saturation_gap,
     warmth_gap,
 )
+from trueput.load_command import OUTPUT_LENGTHS, SAMPLING
 
 Read: TypeAlias = Callable[[RunFigures], object]
 
@@ -67,8 +70,8 @@ _VALUES: dict[str, tuple[Read, bool]] = {
 _SETTINGS = {
     "dataset_name": True, "ignore_eos": True, "ramp_up_strategy": True, "ramp_up_start_rps": True,
     "ramp_up_end_rps": True, "prefix_repetition_prefix_len": True,
-    "prefix_repetition_num_prefixes": True, "temperature": True, "seed": False,
-    "num_warmups": False,
+    "prefix_repetition_num_prefixes": True, "seed": False, "num_warmups": False,
+    **{name: True for name in (*SAMPLING, *OUTPUT_LENGTHS, "random_range_ratio") if name != "seed"},
 }  # fmt: skip
 _VALUES |= {
     f"asked.{name}": (partial(asked_setting, name=name), blocks)
@@ -76,6 +79,7 @@ _VALUES |= {
 }
 #: Aspects with a size of their own: how far apart two runs are.
 _GAPS: dict[str, Callable[[RunFigures, RunFigures], Gap | None]] = {
+    PROMPT_COUNTS: counts_gap,
     "fingerprint": fingerprint_gap,
     "arrival_rate": rate_gap,
     "arrival_gaps": gaps_gap,
@@ -89,7 +93,7 @@ _GAPS: dict[str, Callable[[RunFigures, RunFigures], Gap | None]] = {
     "metric_meaning": meaning_gap,
 }
 #: Aspects that are told of a pair of runs, not of the repeats of one side among themselves.
-_OF_PAIRS = ("client_saturation", "client_delay", "metric_meaning")
+_OF_PAIRS = ("client_saturation", "client_delay", "metric_meaning", PROMPT_COUNTS)
 ASPECTS = ("planned_requests", *LENGTHS, *_GAPS, *_VALUES)
 
 

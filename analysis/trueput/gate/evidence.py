@@ -7,7 +7,7 @@ have it would hide the run that lost it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from trueput.gate import samples
@@ -35,6 +35,7 @@ class Evidence:
     candidate: tuple[RunFigures, ...]
     policy: Policy
     rungs: tuple[Rung, ...]
+    _means: dict[str, Effect | None] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def noise(self) -> Noise:
@@ -108,6 +109,13 @@ class Evidence:
     def completion(self) -> Effect | None:
         """Median end-to-end time of all that was sent; a lost request lasts for ever."""
         return self._median("e2e_ns", with_failures=True)
+
+    def mean(self, metric: str) -> Effect | None:
+        """Mean of a latency (`tpot_ns_mean`) over the requests that ended as asked."""
+        if metric not in self._means:
+            name = metric.removesuffix("_mean")
+            self._means[metric] = self.ratio(lambda run: samples.mean(run, name, self.single))
+        return self._means[metric]
 
     def ratio(self, read: Callable[[RunFigures], Sample | None]) -> Effect | None:
         """Compare a positive figure of every run by its mean log ratio."""

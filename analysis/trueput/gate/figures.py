@@ -234,6 +234,8 @@ def _requests(rows: Iterable[Row], asked_of_all: int | None) -> Requests:
                 cached_prompt_tokens=whole(row, "cached_prompt_tokens"),
                 client_delay_ns=whole(row, "client_delay_ns"),
                 client_queue_ns=whole(row, "client_queue_ns"),
+                longest_gap_ns=whole(row, "longest_gap_ns"),
+                client_prompt_tokens=whole(row, "client_prompt_tokens"),
             )
         )
     return Requests.of(found)

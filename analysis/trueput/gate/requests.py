@@ -25,7 +25,8 @@ OUTCOMES = (
 
 NUMBERS = (
     "sent_ns", "end_ns", "ttft_ns", "tpot_ns", "e2e_ns", "prompt_tokens", "asked_output_tokens",
-    "output_tokens", "cached_prompt_tokens", "client_delay_ns", "client_queue_ns",
+    "output_tokens", "cached_prompt_tokens", "client_delay_ns", "client_queue_ns", "longest_gap_ns",
+    "client_prompt_tokens",
 )  # fmt: skip
 _COMPLETE = (OUTCOMES.index("good"), OUTCOMES.index("late"))
 
@@ -47,6 +48,8 @@ class Request:
     cached_prompt_tokens: int | None = None
     client_delay_ns: int | None = None
     client_queue_ns: int | None = None
+    longest_gap_ns: int | None = None
+    client_prompt_tokens: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -91,6 +91,23 @@ def median(run: RunFigures, name: str, single: bool, *, with_failures: bool) -> 
     return Sample.exact(middle, median_log_sd(offsets, np.minimum(values, longest), window))
 
 
+def mean(run: RunFigures, name: str, single: bool) -> Sample | None:
+    """Return a mean latency of survivors; ``None`` where none of them has it."""
+    import numpy as np
+
+    column, sent = run.requests.column(name), run.requests.column("sent_ns")
+    chosen: Mask = run.requests.survived & ~np.isnan(column)
+    values: Numbers = column[chosen]
+    if not len(values):
+        return None
+    window = span_ns(run)
+    within = None
+    if single and window is not None:
+        offsets = np.nan_to_num(sent[chosen], nan=0.0)
+        within = sum_log_sd(offsets, values, window, np.ones(len(values)))
+    return Sample.exact(math.fsum(values.tolist()) / len(values), within)
+
+
 def lost_share(run: RunFigures) -> Sample | None:
     """Return planned requests that did not end as asked, as a share; needs the planned count."""
     planned, complete = run.count("planned"), run.count("complete")

@@ -209,7 +209,26 @@ def quality_text(run: RunFigures) -> str | None:
     return ", ".join(f"{name} {score:g}" for name, score in sorted(run.quality.items())) or None
 
 
+#: What vLLM's client does where its command does not say.
+_UNSAID = {"ignore_eos": False, "seed": 0, "num_warmups": 0}
+#: Settings that are asked for by being there: without them nothing is asked.
+_OPTIONAL = ("top_p", "top_k", "min_p", "repetition_penalty", "ramp_up_strategy", "max_tokens")
+
+
 def asked_setting(run: RunFigures, name: str) -> str | None:
-    """Return one setting of the load that was asked for; ``None`` where no file tells it."""
+    """Return one setting of the load that was asked for; ``None`` where no file tells it.
+
+    Numbers are written alike, wherever they come from. Where the command is known and does not have
+    an optional setting, that is `not set`.
+    """
     value = run.asked.get(name)
-    return None if value is None else str(value)
+    if value is None and "dataset_name" in run.asked:
+        value = "not set" if name in _OPTIONAL else None
+        if run.client == "vllm bench serve":
+            value = _UNSAID.get(name, value)
+    if value is None or isinstance(value, bool):
+        return None if value is None else str(value)
+    try:
+        return f"{float(str(value)):.15g}"
+    except ValueError:
+        return {"true": "True", "false": "False"}.get(str(value), str(value))

@@ -413,7 +413,7 @@ def _run_row(
         "profiled": profiled if isinstance(profiled, bool) else None,
         "simulated": facts.get("simulated") is True,
         "config_json": _json(config),
-        "client_json": _json(_section(facts, "client.")),
+        "client_json": _json({**work.toml.asked(), **_section(facts, "client.")}),
         "labels_json": _json(work.toml.labels),
         "quality_json": _json(work.toml.quality),
         "files": len(work.results),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import tomllib
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trueput.clock import ClockAnchor, parse_zone
+from trueput.load_command import asked_settings
 from trueput.source_api import Fact, Problem, Severity
 from trueput.units import to_ns
 
@@ -47,8 +49,20 @@ _CLIENT_FLAGS = {
     "request-id-prefix", "goodput", "percentile-metrics", "save-detailed", "result-filename",
     "temperature", "num-warmups", "ramp-up-strategy", "prefix-repetition-prefix-len",
     "prefix-repetition-suffix-len", "prefix-repetition-num-prefixes",
-    "prefix-repetition-output-len", "sharegpt-output-len", "custom-output-len",
+    "prefix-repetition-output-len", "sharegpt-output-len", "custom-output-len", "hf-output-len",
+    "sonnet-output-len", "spec-bench-output-len", "output-len", "max-tokens", "min-tokens",
+    "top-p", "top-k", "min-p", "repetition-penalty", "ramp-up-start-rps", "ramp-up-end-rps",
+    "extra-body", "extra-request-body", "extra-inputs", "osl", "output-tokens-mean",
+    "mean-output-tokens", "output-sequence-length", "synthetic-output-tokens-mean",
+    "max-completion-tokens", "random-seed", "random-output",
 }  # fmt: skip
+
+
+#: Commands that send a load, by whichever client.
+_LOAD = re.compile(
+    r"bench.*serve|bench_serving|vllm-bench|aiperf\s+profile|genai-perf\s+profile|genai-bench"
+    r"|guidellm\s+(run|benchmark)|token_benchmark_ray"
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,15 @@ class RunToml:
 
     numbers: dict[str, int | float] = field(default_factory=dict)
     """gpu_count, planned_requests, price_per_gpu_hour, year: those that are sound."""
+
+    def asked(self) -> dict[str, Any]:
+        """Return the settings that the client's commands ask for, where all of them agree."""
+        commands = [asked_settings(load.flags) for load in self.loads]
+        return {
+            name: value
+            for name, value in (commands[0] if commands else {}).items()
+            if all(name in other and other[name] == value for other in commands)
+        }
 
     def _wrong(self, key: str, expected: str) -> None:
         text = f"`{key}` is not {expected}; it was not used"
@@ -198,7 +221,7 @@ def _commands(run: RunToml) -> None:
     steps = run.raw.get("steps", [])
     for step in steps if isinstance(steps, list) else []:
         text = step.get("command") if isinstance(step, dict) else None
-        if isinstance(text, str) and "bench" in text and "serve" in text:
+        if isinstance(text, str) and _LOAD.search(text):
             flags = _flags(text, _CLIENT_FLAGS)
             run.loads.append(LoadCommand(str(step.get("name", "")), flags))
 

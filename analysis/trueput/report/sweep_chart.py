@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import html as markup
 import math
+import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
@@ -35,6 +36,8 @@ _FAR = 2.0
 _WIDTH, _HEIGHT = 620, 440
 _LONGEST_NAME = 26
 _MOST_NAMES = 14
+_LONGEST_LINE = 110
+_MOST_LINES = 8
 _SCALE = 2.0
 
 
@@ -58,12 +61,13 @@ class Axis:
 
 @dataclass(frozen=True)
 class Picture:
-    """A titled set of configurations; `rung` is what activity means."""
+    """A titled set of configurations; `rung` is what activity means, `notes` what to know of it."""
 
     title: str
     rung: str | None
     slo: str | None
     points: Sequence[Point]
+    notes: Sequence[str] = ()
 
 
 def svg(picture: Picture) -> str:
@@ -80,6 +84,7 @@ def html(picture: Picture) -> str:
     """Return a page with the picture and its table; it holds no script and loads nothing."""
     rows = "".join(_table_row(point) for point in picture.points)
     title = markup.escape(_seen(picture.title))
+    notes = "".join(f"<p>{markup.escape(_seen(note))}</p>\n" for note in picture.notes)
     head = "".join(
         f"<th>{name}</th>"
         for name in ("no.", "configuration", "activity", "goodput", "recomputed", "verdict")
@@ -89,7 +94,8 @@ def html(picture: Picture) -> str:
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-        f"<p>{markup.escape(_seen(_about(picture)))}</p>\n{svg(picture)}\n"
+        f"<p>{markup.escape(_seen(_about(picture)))}</p>\n{notes}"
+        f"{svg(replace(picture, notes=()))}\n"
         f"<table>\n<tr>{head}</tr>\n{rows}</table>\n"
         "<p>A point is the estimate, its lines are one-sided 95 % bounds. "
         "The lower right is busier, not better; a hollow point is in no quadrant, its sides cannot "
@@ -103,11 +109,21 @@ def chart(picture: Picture) -> dict[str, Any]:
     left = len(picture.points) - len(known)
     subtitle = _about(picture) + (f"; {left} with unknown change not drawn" if left else "")
     title = alt.TitleParams(
-        _short(picture.title, 80), subtitle=_short(subtitle, 110), anchor="start"
+        _short(picture.title, 80),
+        subtitle=[_short(subtitle, _LONGEST_LINE), *_note_lines(picture.notes)],
+        anchor="start",
     )
     drawn = alt.layer(*_layers(picture, known)) if known else _nothing(picture)
     size = {"width": _WIDTH, "height": _HEIGHT}
     return drawn.properties(background="white", title=title, **size).to_dict()
+
+
+def _note_lines(notes: Sequence[str]) -> list[str]:
+    """Return the notes as lines below the title: whole while they are few, then how many more."""
+    lines = [line for note in notes for line in textwrap.wrap(_seen(note), _LONGEST_LINE) or [""]]
+    if len(lines) <= _MOST_LINES:
+        return lines
+    return [*lines[: _MOST_LINES - 1], f"… {len(notes)} notes in all: the table has them"]
 
 
 def _nothing(picture: Picture) -> alt.Chart:

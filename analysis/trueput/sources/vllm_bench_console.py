@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from trueput.clock import ClockKind
+from trueput.load_command import DATASET_LENGTH, SAMPLING, asked_length
 from trueput.scan import Damage, text_blocks
 from trueput.source_api import (
     NOT_MINE,
@@ -53,17 +54,9 @@ _KEYS: Final = frozenset(
         "metric_percentiles", "save_detailed", "output_len", "custom_output_len",
         "sharegpt_output_len", "sonnet_output_len", "hf_output_len",
         "prefix_repetition_output_len", "num_warmups", "ramp_up_strategy", "ramp_up_start_rps",
-        "ramp_up_end_rps",
+        "ramp_up_end_rps", "spec_bench_output_len", *SAMPLING,
     }
 )  # fmt: skip
-_DATASET_LENGTH: Final = {
-    "random": "random_output_len",
-    "custom": "custom_output_len",
-    "sharegpt": "sharegpt_output_len",
-    "sonnet": "sonnet_output_len",
-    "hf": "hf_output_len",
-    "prefix_repetition": "prefix_repetition_output_len",
-}
 _COUNTS: Final = {
     "Successful requests": "claimed_complete_requests",
     "Failed requests": "claimed_failed_requests",
@@ -297,8 +290,8 @@ def _number(text: str) -> float | None:
 def _applies(key: str, asked: dict[str, Value]) -> bool:
     """Whether a key of one data set is about the data set in use."""
     dataset = asked.get("dataset_name")
-    if key in _DATASET_LENGTH.values():
-        return isinstance(dataset, str) and _DATASET_LENGTH.get(dataset) == key
+    if key in DATASET_LENGTH.values():
+        return isinstance(dataset, str) and DATASET_LENGTH.get(dataset) == key
     return dataset == "random" or not key.startswith("random_")
 
 
@@ -308,26 +301,6 @@ def slo_text(goals: Value) -> tuple[str | None, int]:
     matches = [_GOAL.fullmatch(word) for word in words]
     parts = [f"{m.group(1).removesuffix('l')}={m.group(2)}ms" for m in matches if m]
     return ",".join(parts) or None, len(words) - len(parts)
-
-
-def asked_length(asked: dict[str, Value]) -> int | None:
-    """Return the output length that the command fixes for every request; None where it varies.
-
-    A range ratio of 0 fixes it; so does 1, which only early versions accept (share of the length
-    that the shortest one has).
-    """
-    dataset = asked.get("dataset_name")
-    if dataset == "random":
-        ratio = asked.get("random_range_ratio")
-        number = _number(ratio) if isinstance(ratio, str) else ratio
-        if number not in (0, 1):
-            return None
-    own = _DATASET_LENGTH.get(dataset) if isinstance(dataset, str) else None
-    for key in ("output_len", own):
-        length = asked.get(key) if key else None
-        if isinstance(length, int) and not isinstance(length, bool) and length > 0:
-            return length
-    return None
 
 
 def _as_text(value: Value) -> str | None:

@@ -1,4 +1,4 @@
-"""Files of a load client that could not be read to their end: nothing else tells what they lost.
+"""Files of a load client that a gate cannot go by: cut ones, and ones whose times cannot be.
 
 A cut result leaves requests out that the server may have served; a comparison over the rest would
 judge a smaller load. Only errors count: a file with warnings was read.
@@ -45,6 +45,20 @@ def broken_client_files(warehouse: Warehouse) -> dict[str, str]:
                 f"({row['code']}: {row['text']})"
             )
     return {run_id: ", ".join(dict.fromkeys(texts)) for run_id, texts in found.items()}
+
+
+_TIMES = "SELECT run_id, code, text FROM int_client_times ORDER BY run_id, code, text"
+
+
+def unbelievable_times(warehouse: Warehouse) -> dict[str, str]:
+    """Return, for each run whose client's times contradict the engine's or each other, how."""
+    found: dict[str, list[str]] = {}
+    for row in warehouse.ask(_TIMES).dicts():
+        found.setdefault(row["run_id"], []).append(f"{row['text']} ({row['code']})")
+    return {
+        run_id: f"has client times that cannot be: {'; '.join(texts)}"
+        for run_id, texts in found.items()
+    }
 
 
 def is_client(row: Mapping[str, str | None], vantages: Mapping[str, set[str]]) -> bool:

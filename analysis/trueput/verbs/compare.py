@@ -10,7 +10,9 @@ from trueput.errors import UsageError
 from trueput.gate.comparability import compare_sides
 from trueput.gate.figures import RunFigures, number
 from trueput.gate.loads import Difference
+from trueput.gate.measurements import distinct, reused, same_runs
 from trueput.gate.percentiles import percentile, too_few
+from trueput.gate.policy import Note
 from trueput.gate.statistics import Noise, Sample, ratio_effect
 from trueput.verbs.base_side import base_side
 from trueput.verbs.figures import figures
@@ -48,13 +50,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One candidate configuration beside the baseline."""
+    """One candidate configuration beside the baseline.
+
+    Runs of one measurement on a side count once; `notes` say which, and which are on both sides.
+    """
 
     baseline: Configuration
     candidate: Configuration
     lines: tuple[Line, ...]
     differences: tuple[Difference, ...]
     method: str
+    notes: tuple[Note, ...] = ()
 
 
 def _goodput(column: str) -> Callable[[RunFigures], float | None]:
@@ -155,20 +161,39 @@ def compare(
     judged = [configuration(a, how) for a in candidates]
     sides = [base_side(base, judged, how), *judged]
     known = figures([r for side in sides for r in side.runs], how)
-    baseline = [known[r] for r in sides[0].runs]
+    baseline, copies = distinct([known[r] for r in sides[0].runs])
     found = []
     for side in sides[1:]:
-        runs = [known[r] for r in side.runs]
+        runs, own = distinct([known[r] for r in side.runs])
+        both = reused(baseline, runs)
+        notes = [*copies, *own, *_unusable((*baseline, *runs))]
+        if both is not None:
+            notes.append(Note("warning", both, "runs"))
+        elif same_runs(baseline, runs):
+            notes.append(Note("notice", f"{side.name}: both sides are the same runs", "runs"))
         single = min(len(baseline), len(runs)) < 2
         found.append(
             Comparison(
-                baseline=sides[0],
-                candidate=side,
+                baseline=_kept(sides[0], baseline),
+                candidate=_kept(side, runs),
                 lines=tuple(line_of(m, baseline, runs) for m in METRICS),
                 differences=tuple(compare_sides(baseline, runs)),
                 method="one run on a side: run-to-run variation of 10 % is assumed, not measured"
                 if single
                 else "t interval on the mean log ratio, one-sided 95 % each way",
+                notes=tuple(dict.fromkeys(notes)),
             )
         )
     return found
+
+
+def _unusable(runs: Sequence[RunFigures]) -> list[Note]:
+    """Return a warning for each run that a gate would not judge."""
+    told = [(run.run_id, run.why_unusable()) for run in runs]
+    return [Note("warning", f"{name} {why}", "runs") for name, why in told if why is not None]
+
+
+def _kept(side: Configuration, runs: Sequence[RunFigures]) -> Configuration:
+    """Return the configuration with the runs that count, in the order given."""
+    names = {run.run_id for run in runs}
+    return Configuration(side.name, tuple(run for run in side.runs if run in names))

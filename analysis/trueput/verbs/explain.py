@@ -35,6 +35,10 @@ VERDICTS = {
 _DERIVED_CODES = {
     "SUM001": "A request's engine phases exceed its end-to-end time; the least certain was cut.",
     "SUM002": "Printed step times exceed the window; the largest work was cut.",
+    "TIME001": "The engine recorded longer times than the client for the same requests.",
+    "TIME002": "The client's instants leave the engine more or less time than it recorded.",
+    "TIME003": "The engine's histograms hold more long requests than the client's times.",
+    "TIME004": "The client's own times contradict each other.",
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from trueput.gate.figures import RunFigures
 from trueput.gate.measurements import digest
 from trueput.gate.requests import NUMBERS, OUTCOMES, Requests
-from trueput.verbs.client_files import broken_client_files
+from trueput.verbs.client_files import broken_client_files, unbelievable_times
 from trueput.verbs.opening import Reading, open_runs
 from trueput.warehouse.connect import literals
 from trueput.warehouse.session import Warehouse
@@ -94,7 +94,7 @@ def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
         rows = warehouse.views(_VIEWS)
         rows["activity_series"] = warehouse.ask(_SERIES).dicts()
         requests = _requests(warehouse, run_ids)
-        broken = broken_client_files(warehouse)
+        broken = {**unbelievable_times(warehouse), **broken_client_files(warehouse)}
         vantages = {r["run_id"]: r["vantage"] for r in warehouse.ask(_VANTAGES).dicts()}
     rows["runs"] = [{**row, "vantage": vantages.get(row["run_id"])} for row in rows["runs"]]
     found: dict[str, dict[str, list[dict[str, Any]]]] = {

@@ -31,8 +31,8 @@ def command(
     """Set configurations side by side."""
     from dataclasses import asdict
 
-    from trueput.cli.output import Grid, emit, rendered, to_csv, to_json, to_markdown
-    from trueput.cli.pages.compare_page import draw, grids
+    from trueput.cli.output import Grid, emit, rendered, to_csv, to_json
+    from trueput.cli.pages.compare_page import draw, markdown
     from trueput.verbs.compare import compare
 
     found = compare(base, candidates, options.reading(store, slo, window))
@@ -47,6 +47,9 @@ def command(
         "table": lambda: rendered(page),
         "json": lambda: to_json([asdict(c) for c in found]),
         "csv": lambda: to_csv(Grid(names, flat)),
-        "markdown": lambda: "\n".join(to_markdown(g) for c in found for g in grids(c)),
+        "markdown": lambda: "\n".join(markdown(c) for c in found),
     }
     emit(writers, format_, output, page)
+    if output or format_ == "csv":
+        for text in dict.fromkeys(f"{n.level}: {n.text}" for c in found for n in c.notes):
+            options.say(text)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from trueput.cli import options
-from trueput.errors import InputError, TrueputError
+from trueput.errors import InputError, TrueputError, UsageError, bug
 
 ORDER = 50
 FORMATS = (*options.FORMATS, "junit", "github")
@@ -55,13 +56,32 @@ def command(
     output: options.Output = None,
 ) -> None:
     """Judge candidates against a baseline; the exit code is the verdict."""
+    try:
+        code = _judge_and_write(base, candidates, policy, (store, slo, window), format_, output)
+    except (TrueputError, OSError):
+        raise
+    except Exception as error:
+        _say_failure(bug(error), format_, output)
+        raise
+    raise typer.Exit(code)
+
+
+def _judge_and_write(
+    base: str,
+    candidates: list[str],
+    policy: Path | None,
+    how: tuple[Path | None, str | None, str],
+    format_: str,
+    output: list[Path] | None,
+) -> int:
+    """Judge, write every form that was asked for, and return the exit code."""
     from trueput.cli.output import emit, escaped_json, out, printable_lines, rendered
     from trueput.cli.pages import gate_page
     from trueput.gate.render import to_annotations, to_json, to_junit, to_line, to_markdown
     from trueput.verbs.gate import gate
 
     try:
-        result = gate(base, candidates, policy, options.reading(store, slo, window))
+        result = gate(base, candidates, policy, options.reading(*how))
     except TrueputError as error:
         _say_failure(error, format_, output)
         raise
@@ -90,13 +110,14 @@ def command(
             options.say(f"{note.level}: {note.text}")
     if format_ == "github":
         _append_summary(writers["markdown"]())
-    raise typer.Exit(result.exit_code)
+    return result.exit_code
 
 
-def _say_failure(error: TrueputError, format_: str, output: list[Path] | None) -> None:
+def _say_failure(error: TrueputError, format_: str, output: Sequence[Path] | None) -> None:
     """Say in every form that was asked for that nothing was judged, and why.
 
-    The message itself goes to stderr, as ever; where a file cannot be written, that is said too.
+    The message itself goes to stderr, as ever; where a file cannot be written, that is said too,
+    and the others are.
     """
     from trueput.cli.output import emit, escaped_json, printable_lines
     from trueput.cli.pages import gate_page
@@ -110,15 +131,50 @@ def _say_failure(error: TrueputError, format_: str, output: list[Path] | None) -
         "junit": lambda: render.failure_junit(error),
         "github": lambda: render.failure_annotations(error),
     }
-    try:
-        if output:  # the default format writes nothing to stdout beside files
-            emit(writers, "table", output)
-        if format_ not in {"table", "csv"}:
-            emit(writers, format_)
-    except TrueputError as second:
-        options.say(f"warning: {second}")
+    # the default format writes nothing to stdout beside files
+    wanted: list[tuple[str, list[Path]]] = [("table", [path]) for path in output or ()]
+    if format_ not in {"table", "csv"}:
+        wanted.append((format_, []))
+    for name, paths in wanted:
+        try:
+            emit(writers, name, paths)
+        except TrueputError as second:
+            options.say(f"warning: {second}")
     if format_ == "github":
         _append_summary(writers["markdown"]())
+
+
+class KIND(TyperCommand):
+    """The command, which leaves word in the files of `-o` also where it cannot be understood."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the arguments apart; raises what the parser raises."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.Exit:
+            raise
+        except Exception as error:
+            message = error.format_message() if hasattr(error, "format_message") else None
+            told = error if isinstance(error, TrueputError) else UsageError(message or str(error))
+            _say_failure(told, "table", outputs_of(given))
+            raise
+
+
+def outputs_of(arguments: Sequence[str]) -> list[Path]:
+    """Return the files that `-o` and `--output` name among arguments that may be anything."""
+    found: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == "--":
+            break
+        if word in {"-o", "--output"}:
+            found.append(next(words, ""))
+        elif word.startswith("--output="):
+            found.append(word.removeprefix("--output="))
+        elif word.startswith("-o") and len(word) > 2:
+            found.append(word[2:])
+    return [Path(name) for name in found if name]
 
 
 def _append_summary(text: str) -> None:

@@ -76,7 +76,8 @@ def _picture(found: Sweep, form: str) -> str | bytes:
     from trueput.report import sweep_chart
 
     title = f"{counted(len(found.rows))} against {found.baseline}"
-    picture = sweep_chart.Picture(title, found.rung, found.slo, points(found))
+    notes = [f"{note.level}: {note.text}" for note in found.notes]
+    picture = sweep_chart.Picture(title, found.rung, found.slo, points(found), notes)
     if form == "png":
         return sweep_chart.png(picture)
     return sweep_chart.html(picture) if form == "html" else sweep_chart.svg(picture)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trueput.cli.output import Grid
+from trueput.cli.output import Grid, printable, to_markdown
 from trueput.cli.pages.gate_page import DIFFERS, difference_rows
 from trueput.cli.pages.layout import heading, say, table
+from trueput.gate.render.markdown import prose
 from trueput.units import ns_text
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def draw(console: Console, found: Sequence[Comparison]) -> None:
     for one in found:
         heading(console, f"{one.candidate.name}", f"against {one.baseline.name}")
         say(console, one.method, "dim")
+        for note in one.notes:
+            say(console, f"{note.level}: {note.text}", "dim")
         rows = [_row(line) for line in _shown(one)]
         table(console, _NAMES, rows, ("baseline", "candidate", "ratio"))
         if one.differences:
@@ -68,3 +71,10 @@ def grids(found: Comparison) -> list[Grid]:
         columns = ("aspect", "baseline", "candidate", "by", "blocks")
         made.append(Grid(columns, cells, "What differs between the sides"))
     return made
+
+
+def markdown(found: Comparison) -> str:
+    """Return the comparison as Markdown, with its notes."""
+    notes = [f"- {note.level}: {prose(printable(note.text))}\n" for note in found.notes]
+    tables = [to_markdown(grid) for grid in grids(found)]
+    return "\n".join([tables[0], *(["".join(notes)] if notes else []), *tables[1:]])

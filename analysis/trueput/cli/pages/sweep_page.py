@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trueput.cli.output import Grid, markdown_text, print_grid, to_markdown
+from trueput.cli.output import Grid, print_grid, printable, to_markdown
 from trueput.cli.pages.layout import heading, percent, say
+from trueput.gate.render.markdown import prose
 from trueput.report.points import Point
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def counted(configurations: int) -> str:
 
 def markdown(found: Sweep) -> str:
     """Return the table as Markdown, with its notes."""
-    notes = [f"- {note.level}: {markdown_text(note.text)}" for note in found.notes]
+    notes = [f"- {note.level}: {prose(printable(note.text))}" for note in found.notes]
     return to_markdown(grid(found)) + "".join(f"\n{note}" for note in notes) + "\n" * bool(notes)
 
 

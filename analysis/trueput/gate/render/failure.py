@@ -1,6 +1,7 @@
 """A gate that could not judge at all, in the forms for machines: nobody waits for a missing file.
 
-The command, the policy or the input was not usable. There is no verdict; the exit code is 2.
+The command, the policy or the input was not usable (exit code 2), or trueput itself failed (70).
+There is no verdict.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ from __future__ import annotations
 import json
 from xml.etree import ElementTree as Xml
 
-from trueput.errors import ExitCode, TrueputError
+from trueput.errors import TrueputError
 from trueput.gate.render.github import annotation
 from trueput.gate.render.json_text import SCHEMA, SCHEMA_VERSION
 from trueput.gate.render.junit import document, legal
-from trueput.gate.render.markdown import inert
+from trueput.gate.render.markdown import prose
 
 _TITLE = "trueput gate: not judged"
 
@@ -23,7 +24,7 @@ def failure_json(error: TrueputError) -> str:
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
         "verdict": None,
-        "exit_code": int(ExitCode.UNUSABLE),
+        "exit_code": int(error.exit_code),
         "error": {"message": error.message, "hint": error.hint},
         "candidates": [],
     }
@@ -46,9 +47,9 @@ def failure_annotations(error: TrueputError) -> str:
 
 def failure_markdown(error: TrueputError) -> str:
     """Return a comment that says why there is no verdict."""
-    lines = [f"## {_TITLE}", "", inert(error.message)]
+    lines = [f"## {_TITLE}", "", prose(error.message)]
     if error.hint:
-        lines += ["", f"Hint: {inert(error.hint)}"]
+        lines += ["", f"Hint: {prose(error.hint)}"]
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,7 @@ from trueput.gate.rule_api import Finding
 from trueput.gate.verdict import CandidateResult, GateResult
 
 SCHEMA = "trueput.gate/1"
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 """Grows in its second part when keys are added; another first part is another schema."""
 _DIGITS = 10
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
 
@@ -23,7 +24,7 @@ def to_markdown(result: GateResult) -> str:
     lines += [
         f"- baseline: {_code(result.baseline_config)} ({inert(', '.join(result.baseline_runs))})"
     ]
-    lines += [f"- **{note.level}**: {inert(note.text)}" for note in result.notes]
+    lines += [f"- **{note.level}**: {prose(note.text)}" for note in result.notes]
     if len(result.candidates) > 1:
         lines += ["", *_overview(result)]
     for candidate in result.candidates:
@@ -34,8 +35,8 @@ def to_markdown(result: GateResult) -> str:
 def _overview(result: GateResult) -> list[str]:
     lines = ["| candidate | verdict | because |", "|---|---|---|"]
     for candidate in result.candidates:
-        cells = (candidate.config, TITLES[candidate.verdict], candidate.reason)
-        lines.append(f"| {' | '.join(inert(cell) for cell in cells)} |")
+        words = (inert(candidate.config), TITLES[candidate.verdict], prose(candidate.reason))
+        lines.append(f"| {' | '.join(words)} |")
     return lines
 
 
@@ -43,7 +44,7 @@ def _candidate_lines(candidate: CandidateResult, several_slos: bool) -> list[str
     lines = [
         f"### {inert(candidate.config)}: {TITLES[candidate.verdict]}",
         "",
-        f"Runs {inert(', '.join(candidate.runs))}. Because: {inert(candidate.reason)}.",
+        f"Runs {inert(', '.join(candidate.runs))}. Because: {prose(candidate.reason)}.",
     ]
     if several_slos:
         lines.append(f"Objective {_code(candidate.slo) if candidate.slo else 'none'}.")
@@ -55,11 +56,11 @@ def _candidate_lines(candidate: CandidateResult, several_slos: bool) -> list[str
         lines += ["", *_findings_table(candidate)]
         lines += [
             "",
-            *(f"- {inert(f.rule)}: {inert(f.conclusion)}" for f in candidate.findings),
+            *(f"- {inert(f.rule)}: {prose(f.conclusion)}" for f in candidate.findings),
         ]
     if candidate.comparability:
         lines += ["", *_differences_table(candidate)]
-    scopes = dict.fromkeys(f"- {inert(f.rule)}: {inert(f.scope)}" for f in candidate.findings)
+    scopes = dict.fromkeys(f"- {inert(f.rule)}: {prose(f.scope)}" for f in candidate.findings)
     if scopes:
         lines += ["", "What this covers:", "", *scopes]
     return lines
@@ -94,8 +95,9 @@ def _findings_table(candidate: CandidateResult) -> list[str]:
 def _differences_table(candidate: CandidateResult) -> list[str]:
     lines = ["| differs | baseline | candidate | by | blocks |", "|---|---|---|---|---|"]
     for d in candidate.comparability:
-        cells = (d.aspect, d.baseline, d.candidate, d.difference, "yes" if d.blocks else "no")
-        lines.append(f"| {' | '.join(inert(cell) for cell in cells)} |")
+        cells = [inert(cell) for cell in (d.aspect, d.baseline, d.candidate)]
+        cells += [prose(d.difference), "yes" if d.blocks else "no"]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
@@ -105,9 +107,28 @@ def _shown(value: float | None) -> str:
     return f"{value:.4g}"
 
 
-def inert(value: str) -> str:
-    """Return text that cannot break a table, start a tag, be set in bold, or ping anybody."""
-    flat = " ".join(value.split())
+#: What stands between two backticks and is left to be code: nothing that a table could break at.
+_CODE = re.compile(r"`([\w\[\]=.,:/\"+-](?:[\w \[\]=.,:/\"+-]*[\w\[\]=.,:/\"+-])?)`", re.ASCII)
+
+
+def prose(value: str) -> str:
+    """Return a sentence of ours, which may name anything: as `inert`, but code stays code.
+
+    What stands between backticks stays code where it is plain words; every other backtick is made
+    harmless, so that these are the only ones and pair as they should.
+    """
+    parts = _CODE.split(" ".join(value.split()))
+    return "".join(
+        f"`{part}`" if place % 2 else inert(part, "") for place, part in enumerate(parts)
+    )
+
+
+def inert(value: str, between: str = " ") -> str:
+    """Return a name that cannot break a table, start a tag, be set in bold, or ping anybody.
+
+    `between` stands for white space; empty: it is left as it is.
+    """
+    flat = between.join(value.split()) if between else value
     for mark, safe in (
         ("&", "&amp;"),
         ("<", "&lt;"),

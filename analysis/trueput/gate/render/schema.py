@@ -86,7 +86,7 @@ def _failure() -> dict[str, Any]:
             schema={"const": SCHEMA},
             schema_version=_VERSION,
             verdict={"type": "null"},
-            exit_code={"const": 2},
+            exit_code={"enum": [2, 70]},
             error=_object(message=_TEXT, hint={"type": ["string", "null"]}),
             candidates={"type": "array", "maxItems": 0},
         ),

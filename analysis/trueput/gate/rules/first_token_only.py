@@ -1,22 +1,47 @@
-"""The first token came sooner, the whole answer did not."""
+"""The first token came sooner, the whole answer did not.
+
+Tokens that are held back are found here too: a latency for which the objective has no limit (the
+time per token, the longest gap, the end-to-end time) got worse while goodput has nothing to say of
+it. That blocks.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from trueput.gate.evidence import Evidence
+from trueput.gate.evidence import GOODPUT, Evidence
+from trueput.gate.figures import RunFigures
 from trueput.gate.limits_text import by_more, did_not
-from trueput.gate.rule_api import INFORMING, Finding, Outcome, Rule, bounds_text, finding
+from trueput.gate.rule_api import (
+    BLOCKING,
+    INFORMING,
+    Finding,
+    Outcome,
+    Rule,
+    bounds_text,
+    finding,
+)
 from trueput.gate.settling import most, settled_by, settling_text
-from trueput.gate.statistics import Effect
+from trueput.gate.statistics import ALPHA, Effect, adjusted
+from trueput.gate.token_times import E2E, GAP, LABELS, TPOT, left_open, limit, objective
+from trueput.units import ns_text
 
 _METRIC = "ttft_ns_p50"
 _E2E = "e2e_ns_p50"
 _SCOPE = "It compares medians over the requests that ended as asked."
+_OPEN_SCOPE = (
+    "It compares means over the requests that ended as asked; what the objective limits is judged "
+    "by goodput, not here."
+)
 
 
 def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
-    """Return one finding for time to first token, set against the end-to-end time."""
+    """Return one finding for TTFT against end-to-end, and one for each open latency that rose."""
+    return [_first_token(rule, evidence), *_left_open(rule, evidence)]
+
+
+def _first_token(rule: Rule, evidence: Evidence) -> Finding:
     ttft, e2e = evidence.ttft, evidence.e2e
     least, _ = evidence.limits(_METRIC, ttft)
     e2e_least, e2e_margin = evidence.limits(_E2E, e2e)
@@ -47,7 +72,7 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
         rule, outcome, _METRIC, "ns", ttft,
         basis="measured" if ttft else "unknown", conclusion=text, scope=_SCOPE,
     )  # fmt: skip
-    return [settled_by(found, settle)]
+    return settled_by(found, settle)
 
 
 def _settle(evidence: Evidence, ttft: Effect, e2e: Effect) -> int | None:
@@ -66,10 +91,128 @@ def _settle(evidence: Evidence, ttft: Effect, e2e: Effect) -> int | None:
     return most(needed)
 
 
+def _left_open(rule: Rule, evidence: Evidence) -> list[Finding]:
+    """Return a finding for each latency that the objective leaves open and that looks worse."""
+    slo = objective(evidence)
+    if slo is None:
+        return []
+    tpot = limit(slo, "tpot")
+    # TTFT and TPOT say what E2E says, and do not mistake a longer answer for a slower one.
+    told = [m for m in left_open(slo) if m != E2E or evidence.mean(TPOT) is None]
+    rose = _rose(evidence, told)
+    found = []
+    for metric in told:
+        if metric == GAP and tpot is not None:
+            found.append(_beyond_tpot(rule, evidence, tpot))
+        else:
+            found.append(_open(rule, evidence, (metric, metric in rose), slo.text()))
+    return [item for item in found if item is not None]
+
+
+def _rose(evidence: Evidence, metrics: Sequence[str]) -> set[str]:
+    """Return the latencies that are shown to have risen, the tests adjusted together."""
+    known = {metric: effect for metric in metrics if (effect := evidence.mean(metric)) is not None}
+    chances = adjusted(
+        [effect.p_rose(evidence.limits(metric, effect)[0]) for metric, effect in known.items()]
+    )
+    return {metric for metric, chance in zip(known, chances, strict=True) if chance < ALPHA}
+
+
+def _open(rule: Rule, evidence: Evidence, judged: tuple[str, bool], limits: str) -> Finding | None:
+    """Judge a latency without any limit, and whether it rose; ``None`` where it looks no worse."""
+    metric, rose = judged
+    effect = evidence.mean(metric)
+    least, _ = evidence.limits(metric, effect)
+    severity, settle = BLOCKING, None
+    label = LABELS[metric]
+    if effect is None:
+        if not evidence.one_sided(lambda run: _known(run, metric)):
+            return None
+        outcome = Outcome.INCONCLUSIVE
+        text = f"{label} is not known in every run, and the objective ({limits}) has no limit on it"
+    elif rose:
+        outcome = Outcome.FLAGGED
+        text = f"{label} rose, {bounds_text(effect)}, where the objective ({limits}) has no limit"
+        if metric == GAP and _faster(evidence):
+            severity = INFORMING
+            text += "; TPOT and end-to-end fell: tokens come in larger chunks, and sooner"
+    elif effect.estimate > effect.none + least and not (metric == GAP and _faster(evidence)):
+        outcome = Outcome.INCONCLUSIVE
+        settle = effect.repeats_to_settle(effect.none + least)
+        text = f"{label} may have risen, {bounds_text(effect)}, where the objective ({limits}) has "
+        text += f"no limit; {settling_text(settle)}"
+    else:
+        return None
+    return _found(rule, evidence, metric, effect, (outcome, severity, text, settle))
+
+
+def _beyond_tpot(rule: Rule, evidence: Evidence, tpot: int) -> Finding | None:
+    """Judge gaps under a limit on TPOT: a mean hides stalls, so gaps beyond the limit count.
+
+    They do where goodput does not tell: a rise under such an objective is a trade it allows, and a
+    fall is what goodput-drop blocks.
+    """
+    effect, goodput = evidence.mean(GAP), evidence.goodput
+    least, _ = evidence.limits(GAP, effect)
+    good_least, good_margin = evidence.limits(GOODPUT, goodput)
+    if effect is None or not effect.rose(least) or effect.candidate <= tpot:
+        return None
+    text = (
+        f"The longest gap between chunks rose, {bounds_text(effect)}, to "
+        f"{ns_text(round(effect.candidate))} on the mean, above the limit on TPOT ({ns_text(tpot)})"
+    )
+    outcome, severity, settle = Outcome.FLAGGED, BLOCKING, None
+    if goodput is None:
+        outcome = Outcome.INCONCLUSIVE
+    elif goodput.rose(good_least) or goodput.fell(good_least) or _faster(evidence):
+        severity = INFORMING
+        text += f"; goodput {bounds_text(goodput)}"
+    elif goodput.did_not_rise(good_margin):
+        text += f", and goodput did not tell, {bounds_text(goodput)}"
+    else:
+        outcome = Outcome.INCONCLUSIVE
+        settle = goodput.repeats_to_settle(goodput.none + good_margin)
+        text += f"; goodput {bounds_text(goodput)} does not settle it; {settling_text(settle)}"
+    return _found(rule, evidence, GAP, effect, (outcome, severity, text, settle))
+
+
+def _found(
+    rule: Rule,
+    evidence: Evidence,
+    metric: str,
+    effect: Effect | None,
+    judged: tuple[Outcome, str, str, int | None],
+) -> Finding:
+    outcome, severity, text, settle = judged
+    if rule.name not in evidence.policy.rules:
+        rule = replace(rule, severity=severity)
+    found = finding(
+        rule, outcome, metric, "ns", effect,
+        basis="measured" if effect else "unknown", conclusion=f"{text}.", scope=_OPEN_SCOPE,
+    )  # fmt: skip
+    return settled_by(found, settle)
+
+
+def _faster(evidence: Evidence) -> bool:
+    """Tell whether tokens and answers are shown to come sooner: what no holding back can do."""
+    effects = [(metric, evidence.mean(metric)) for metric in (TPOT, E2E)]
+    return all(
+        effect is not None and effect.fell(evidence.limits(metric, effect)[0])
+        for metric, effect in effects
+    )
+
+
+def _known(run: RunFigures, metric: str) -> int | None:
+    """Return of how many requests that ended as asked a latency is known; ``None`` of none."""
+    requests = run.requests
+    return len(requests.known(metric.removesuffix("_mean"), requests.survived)) or None
+
+
 RULE = Rule(
     name="first-token-only",
     severity=INFORMING,
     order=60,
-    summary="TTFT improved, end-to-end did not",
+    summary="TTFT improved, end-to-end did not; blocks where a latency without a limit got worse",
     check=check,
+    escalates=True,
 )

@@ -16,7 +16,8 @@ WITH timed AS (
     q.e2e_ns + CASE WHEN p.measured_from = 'scheduled' THEN coalesce(q.client_delay_ns, 0) ELSE 0 END AS e2e_ns,
     CASE WHEN q.output_tokens > 1 THEN coalesce(q.e2e_ns - q.ttft_ns, q.decode_ns) END AS decode_span_ns,
     CASE WHEN len(q.gaps_ns) > 0
-      THEN list_sort(q.gaps_ns)[CAST(ceil(0.99 * len(q.gaps_ns)) AS BIGINT)] END AS itl_p99_ns
+      THEN list_sort(q.gaps_ns)[CAST(ceil(0.99 * len(q.gaps_ns)) AS BIGINT)] END AS itl_p99_ns,
+    list_max(q.gaps_ns) AS longest_gap_ns
   FROM int_ruled AS q
   LEFT JOIN slo_policy AS p ON p.run_id = q.run_id
   LEFT JOIN slo_classes AS k ON (k.label IS NULL OR k.label = q.label)

@@ -6,8 +6,8 @@
 SELECT
   run_id, session, request_id, row_ix, replica, outcome, failure_kind, missed_slo,
   nullif(ruling, 'unknown') = 'complete' AS complete,
-  ttft_ns, tpot_ns, itl_p99_ns, e2e_ns, client_delay_ns, client_queue_ns,
-  prompt_tokens, cached_prompt_tokens, output_tokens, asked AS asked_output_tokens,
+  ttft_ns, tpot_ns, itl_p99_ns, longest_gap_ns, e2e_ns, client_delay_ns, client_queue_ns,
+  prompt_tokens, c_prompt_tokens AS client_prompt_tokens, cached_prompt_tokens, output_tokens, asked AS asked_output_tokens,
   CASE WHEN ruling <> 'not_sent' THEN sent_at_ns END AS sent_at_ns, ended_at_ns,
   coalesce(v_preemptions, preemptions) AS preemption_count,
   c_status AS client_status,

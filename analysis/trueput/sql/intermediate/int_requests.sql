@@ -48,7 +48,8 @@ SELECT
   coalesce(e.kv_transfer_ns, s.kv_transfer_ns, c.kv_transfer_ns) AS kv_transfer_ns,
   c.gaps_ns,
   coalesce(e.prompt_tokens, s.prompt_tokens, c.prompt_tokens) AS prompt_tokens,
-  c.prompt_tokens AS c_prompt_tokens,
+  -- how far the client counts otherwise than the engine
+  CASE WHEN coalesce(e.prompt_tokens, s.prompt_tokens) IS NOT NULL THEN c.prompt_tokens END AS c_prompt_tokens,
   coalesce(e.cached_prompt_tokens, s.cached_prompt_tokens, c.cached_prompt_tokens) AS cached_prompt_tokens,
   -- engine's usage before client's usage before client's re-tokenising
   coalesce(e.output_tokens, s.output_tokens, c.output_tokens) AS output_tokens,

@@ -14,3 +14,6 @@ SELECT run_id, NULL::VARCHAR AS source_id, NULL::BIGINT AS line, 'SUM002' AS cod
   1 AS occurrences
 FROM int_engine_work WHERE excess_ns > 0
 GROUP BY run_id
+UNION ALL BY NAME
+SELECT run_id, NULL::VARCHAR AS source_id, NULL::BIGINT AS line, code, 'warning' AS severity, text, occurrences
+FROM int_client_times

@@ -4,7 +4,7 @@
 -- (not_sent), and so are refusals that only an access line tells of (rejected, no id).
 SELECT
   run_id, session, request_id, row_ix, replica, outcome, failure_kind, missed_slo, complete,
-  ttft_ns, tpot_ns, itl_p99_ns, e2e_ns, client_delay_ns, client_queue_ns, prompt_tokens,
-  cached_prompt_tokens, output_tokens, asked_output_tokens, sent_at_ns, ended_at_ns,
+  ttft_ns, tpot_ns, itl_p99_ns, longest_gap_ns, e2e_ns, client_delay_ns, client_queue_ns, prompt_tokens,
+  client_prompt_tokens, cached_prompt_tokens, output_tokens, asked_output_tokens, sent_at_ns, ended_at_ns,
   preemption_count, client_status, server_status, engine_status, slo_not_applicable
 FROM int_outcomes
