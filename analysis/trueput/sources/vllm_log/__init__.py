@@ -49,7 +49,7 @@ from trueput.sources.vllm_log.block import NO_TIME, Block
 from trueput.sources.vllm_log.dates import Dates
 from trueput.sources.vllm_log.facts import DATELESS, INTERESTING, REST, Facts
 from trueput.sources.vllm_log.lives import Lives, Numbered
-from trueput.sources.vllm_log.places import PADDING, Flags, Text
+from trueput.sources.vllm_log.places import PADDING, Flags, Places, Text
 from trueput.sources.vllm_log.prefix import PREFIX
 from trueput.sources.vllm_log.problems import CODES, Problems
 from trueput.sources.vllm_log.reader import LineReader
@@ -192,8 +192,8 @@ class Reading:
         events = self.requests.read(block.events)
         if events is None:
             return None
-        is_sample = _matches(block.message, STATS)
-        told = _matches(block.message, INTERESTING) & ~is_sample
+        sampled, told = _places(block.message, STATS, INTERESTING)
+        told = told[~np.isin(told, sampled)]
         rows = block.messages
         found = [
             (
@@ -202,17 +202,15 @@ class Reading:
                 None if rows.process[at] < 0 else rows.names[rows.process[at]],
                 block.message[at].as_py(),
             )
-            for at in np.flatnonzero(told).tolist()
+            for at in told.tolist()
         ]
-        bare = [
-            (int(block.rest_line[at]), block.rest[at].as_py())
-            for at in np.flatnonzero(_matches(block.rest, REST)).tolist()
-        ]
-        self.note_dateless(block.rest_line[_matches(block.rest, DATELESS)].tolist())
+        bare_at, dateless = _places(block.rest, REST, DATELESS)
+        bare = [(int(block.rest_line[at]), block.rest[at].as_py()) for at in bare_at.tolist()]
+        self.note_dateless(block.rest_line[dateless].tolist())
         samples = self.samples.read(
-            rows.line[is_sample],
-            rows.at_ns[is_sample],
-            [text or "" for text in block.message.filter(pa.array(is_sample)).to_pylist()],
+            rows.line[sampled],
+            rows.at_ns[sampled],
+            [text or "" for text in block.message.take(sampled).to_pylist()],
         )
         items: list[Item] = [*self.facts.read(found, bare, lambda n: block.time_before(n, carried))]
         steps = block.steps
@@ -250,6 +248,13 @@ def _clock(kind: ClockKind | None) -> Clock:
     if kind is ClockKind.LOCAL:
         return Clock(kind, None, 1_000_000_000, "local time of the log prefix, to the second")
     return Clock(ClockKind.NONE)
+
+
+def _places(texts: pa.StringArray, *patterns: str) -> list[Places]:
+    """Return which of the texts match each of the patterns; most match none."""
+    some = np.flatnonzero(_matches(texts, "|".join(patterns)))
+    left = texts.take(some)
+    return [some[_matches(left, pattern)] for pattern in patterns]
 
 
 def _matches(texts: Any, pattern: str) -> Flags:

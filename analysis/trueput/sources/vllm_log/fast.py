@@ -256,7 +256,7 @@ def _in_order(text: Text, found: list[_Found], tails: list[tuple[str, str, int]]
     """Put events of all kinds in the order of their lines."""
     names = found[0].rows.names
     line = np.concatenate([one.rows.line for one in found])
-    order = np.argsort(line, kind="stable")
+    order = _by_line(line)
 
     def joined(name: str) -> Places:
         return np.concatenate([getattr(one, name) for one in found])[order]
@@ -272,6 +272,16 @@ def _in_order(text: Text, found: list[_Found], tails: list[tuple[str, str, int]]
     }
     id_text = text.strings(columns["id_at"], columns["id_length"])
     return Events(text, rows, tails=tails, id_text=id_text, **columns)
+
+
+def _by_line(line: Places) -> Places:
+    """Return the order of rows by their lines, of which no two are the same."""
+    if not len(line):
+        return line
+    first = int(line.min())
+    row = np.full(int(line.max()) - first + 1, -1, np.int64)
+    row[line - first] = np.arange(len(line))
+    return row[row >= 0]
 
 
 def _steps(text: Text, prefixed: _Prefixed, word: Words, left: Flags) -> tuple[Steps, bool]:
