@@ -192,8 +192,8 @@ class Reading:
         events = self.requests.read(block.events)
         if events is None:
             return None
-        sampled, told = _places(block.message, STATS, INTERESTING)
-        told = told[~np.isin(told, sampled)]
+        marked, is_sample = _marked(block.message, STATS, INTERESTING)
+        sampled, told = marked[is_sample], marked[~is_sample]
         rows = block.messages
         found = [
             (
@@ -204,9 +204,11 @@ class Reading:
             )
             for at in told.tolist()
         ]
-        bare_at, dateless = _places(block.rest, REST, DATELESS)
-        bare = [(int(block.rest_line[at]), block.rest[at].as_py()) for at in bare_at.tolist()]
-        self.note_dateless(block.rest_line[dateless].tolist())
+        marked, is_bare = _marked(block.rest, REST, DATELESS)
+        bare = [
+            (int(block.rest_line[at]), block.rest[at].as_py()) for at in marked[is_bare].tolist()
+        ]
+        self.note_dateless(block.rest_line[marked[~is_bare]].tolist())
         samples = self.samples.read(
             rows.line[sampled],
             rows.at_ns[sampled],
@@ -250,11 +252,11 @@ def _clock(kind: ClockKind | None) -> Clock:
     return Clock(ClockKind.NONE)
 
 
-def _places(texts: pa.StringArray, *patterns: str) -> list[Places]:
-    """Return which of the texts match each of the patterns; most match none."""
-    some = np.flatnonzero(_matches(texts, "|".join(patterns)))
-    left = texts.take(some)
-    return [some[_matches(left, pattern)] for pattern in patterns]
+def _marked(texts: pa.StringArray, first: str, second: str) -> tuple[Places, Flags]:
+    """Return which texts match one of two patterns, and which of these match the first; most of
+    the texts match none."""
+    marked = np.flatnonzero(_matches(texts, f"{first}|{second}"))
+    return marked, _matches(texts.take(marked), first)
 
 
 def _matches(texts: Any, pattern: str) -> Flags:
