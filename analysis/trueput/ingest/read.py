@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -184,21 +184,27 @@ def _moved(rows: pa.Table, table: str, offset_ns: int) -> pa.Table:
 
 def shift_instants(path: Path, table: str, offset_ns: int) -> None:
     """Add `offset_ns` to every instant of a part, so that the part is in UTC. Streams."""
-    import pyarrow.compute as pc
-
     schema = arrow_schema(table)
     columns = [f.name for f in schema if (f.metadata or {}).get(b"type") == b"time"]
     if not columns or offset_ns == 0:
         return
-    scratch = path.with_suffix(".shift")
+
+    def shifted(rows: pa.Table) -> pa.Table:
+        for name in columns:
+            at = schema.get_field_index(name)
+            moved = pc.add(rows.column(name), pa.scalar(offset_ns, pa.int64()))
+            rows = rows.set_column(at, schema.field(at), moved)
+        return rows
+
+    rewrite(path, table, shifted)
+
+
+def rewrite(path: Path, table: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Let each row group of a part be what `change` makes of it. Streams."""
+    scratch = path.with_suffix(".new")
     with pq.ParquetFile(path) as source, parquet_writer(table, scratch) as writer:
         for index in range(source.num_row_groups):
-            rows = source.read_row_group(index)
-            for name in columns:
-                at = schema.get_field_index(name)
-                moved = pc.add(rows.column(name), pa.scalar(offset_ns, pa.int64()))
-                rows = rows.set_column(at, schema.field(at), moved)
-            writer.write_table(rows)
+            writer.write_table(change(source.read_row_group(index)))
     scratch.replace(path)
 
 

@@ -31,6 +31,7 @@ from trueput.ingest.folders import (
     file_sha256,
     plain_sha256,
 )
+from trueput.ingest.marks import mark_all, mark_implausible
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
@@ -47,6 +48,7 @@ PROBLEM_CODES = {
     "INGEST004": "The file changed while it was being read.",
     "INGEST005": "The same bytes stand twice in the run; the copy was not read.",
     "INGEST006": "The file cannot be read (its permissions, or it went away); the rest was.",
+    "INGEST007": "Operations with times that cannot be; they are kept, marked, and not counted.",
 }
 
 Progress = Callable[[str, int, int], None]
@@ -109,21 +111,27 @@ def ingest_run(
     progress: Progress | None = None,
     *,
     needs_claim: bool = False,
+    replace: bool = False,
 ) -> Ingested:
     """Put one run into the store, replacing what it held under this run_id.
 
     With `needs_claim` a run of which no source claims a file raises InputError; else it is kept
     as an unusable run that says what was tried.
 
-    Same bytes as before and the same reader: nothing changes. A kill at any point leaves the run
+    Same bytes as before, the same reader and all files of the run in place: nothing changes, unless
+    `replace` asks for it. A kill at any point leaves the run
     as it was before. Waits while another process writes the same run.
     """
     store.root.mkdir(parents=True, exist_ok=True)
     with FileLock(store.lock_path(run_id)):
         hashes = hashes if hashes is not None else hash_run(folder)
         digest = content_sha256(hashes)
-        before = store.manifest(run_id)
-        if before and (before.content_sha256, before.reader_version) == (digest, READER_VERSION):
+        before = store.held(run_id)
+        is_same = before and (before.content_sha256, before.reader_version) == (
+            digest,
+            READER_VERSION,
+        )
+        if before and is_same and not replace and not store.damaged(before):
             return Ingested(run_id, "unchanged", len(hashes), ())
         toml = read_run_toml(folder.run_toml())
         work = _Work(folder, run_id, store, toml, hashes)
@@ -136,7 +144,6 @@ def ingest_run(
         _read_all(work, tasks, progress)
         manifest, done = _finish(work, digest)
         store.commit(manifest)
-        store.sweep(run_id)
         return Ingested(
             run_id=run_id,
             state="replaced" if before else "new",
@@ -266,10 +273,15 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
         for table, path in result.parts.items():
             parts.setdefault(table, []).append(path)
     facts = merge_facts(_facts(work))
+    for result in work.results:
+        if (part := result.parts.get("gpu_ops")) and (broken := mark_implausible(part)):
+            work.problems.append((result.source_id, broken))
     pa.default_memory_pool().release_unused()
     output = attribute_run(_run_input(work, parts, facts))
-    work.problems += [(None, p) for p in output.problems]
+    work.problems += [(None, p) for p in output.problems] + output.of_files
     for result in work.results:
+        if (word := output.aside.get(result.source_id)) and "gpu_ops" in result.parts:
+            mark_all(result.parts["gpu_ops"], word)
         fit = output.clock_fits.get(result.source_id)
         if fit is not None and fit.offset_ns and not result.moved_ns:
             for table, path in result.parts.items():
@@ -302,7 +314,8 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
         for t, paths in sorted(parts.items())
     }
     where = str(work.folder.root.resolve())
-    manifest = Manifest(work.run_id, digest, READER_VERSION, where, files, counts)
+    sizes = work.store.sizes_of(files)
+    manifest = Manifest(work.run_id, digest, READER_VERSION, where, files, counts, sizes)
     unclaimed = tuple(n for n, c in work.claims.items() if c.source is None)
     done = Ingested(
         work.run_id,
@@ -349,6 +362,7 @@ def _run_input(work: _Work, parts: dict[str, list[Path]], facts: dict[str, Any])
         loads=loads,
         slo=work.toml.slo,
         config=facts,
+        formats={r.source_id: r.source_name for r in work.results},
     )
 
 
