@@ -1,10 +1,10 @@
 """Which profiles of a run can be laid on one axis of time; what cannot is set aside and told.
 
 Figures of several files need one clock: UTC, or a counter that the machine shares. A file on any
-other clock is alone. So the files fall into groups, and one group is counted: in a run with requests
-the one on UTC, which alone can be laid beside them; else the one that saw most devices, then most
-operations. A group also ends where nothing ran for a day (an hour, on a counter that may be that of
-another machine): that is another recording.
+other clock is alone. So the files fall into groups, and one group is counted: in a run with
+requests the one on UTC, which alone can be laid beside them; else the one that saw most devices,
+then most operations. A group also ends where nothing ran for a day (an hour, on a counter that may
+be that of another machine): that is another recording.
 
 Before that, a recording that stands in the run twice is counted once.
 """

@@ -112,8 +112,8 @@ class _Opened:
 
 def _by_place(rows: pa.Table) -> Iterator[Place]:
     """Divide the plausible rows of a row group by file, device and kind."""
-    told = rows.column("quality")
-    if told.null_count < len(told) and (broken := has_word(told, "implausible")).any():
+    doubt = rows.column("quality")
+    if doubt.null_count < len(doubt) and (broken := has_word(doubt, "implausible")).any():
         rows = rows.filter(pa.array(~broken))
     if not rows.num_rows:
         return

@@ -1,4 +1,4 @@
-"""Marking GPU operations that stay in the store and are counted nowhere: column quality of gpu_ops."""
+"""Marking GPU operations that stay in the store and count nowhere: `quality` of gpu_ops."""
 
 from __future__ import annotations
 

@@ -273,19 +273,12 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
         for table, path in result.parts.items():
             parts.setdefault(table, []).append(path)
     facts = merge_facts(_facts(work))
-    for result in work.results:
-        if (part := result.parts.get("gpu_ops")) and (broken := mark_implausible(part)):
-            work.problems.append((result.source_id, broken))
+    _mark_implausible(work)
     pa.default_memory_pool().release_unused()
     output = attribute_run(_run_input(work, parts, facts))
-    work.problems += [(None, p) for p in output.problems] + output.of_files
-    for result in work.results:
-        if (word := output.aside.get(result.source_id)) and "gpu_ops" in result.parts:
-            mark_all(result.parts["gpu_ops"], word)
-        fit = output.clock_fits.get(result.source_id)
-        if fit is not None and fit.offset_ns and not result.moved_ns:
-            for table, path in result.parts.items():
-                shift_instants(path, table, fit.offset_ns)
+    work.problems += [(None, p) for p in output.problems]
+    work.problems += output.of_files
+    _to_utc(work, output)
     _tie_records(work, output)
     for path in parts.pop("load_sessions", []):
         path.unlink()  # the merged rows of attribution take their place
@@ -327,6 +320,24 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
         usable,
     )
     return manifest, done
+
+
+def _mark_implausible(work: _Work) -> None:
+    """Mark the GPU operations of every file whose times cannot be."""
+    for result in work.results:
+        if (part := result.parts.get("gpu_ops")) and (broken := mark_implausible(part)):
+            work.problems.append((result.source_id, broken))
+
+
+def _to_utc(work: _Work, output: RunOutput) -> None:
+    """Mark the profiles that are set aside, and move the instants of every file to UTC."""
+    for result in work.results:
+        if (word := output.aside.get(result.source_id)) and "gpu_ops" in result.parts:
+            mark_all(result.parts["gpu_ops"], word)
+        fit = output.clock_fits.get(result.source_id)
+        if fit is not None and fit.offset_ns and not result.moved_ns:
+            for table, path in result.parts.items():
+                shift_instants(path, table, fit.offset_ns)
 
 
 def _tie_records(work: _Work, output: RunOutput) -> None:

@@ -23,8 +23,10 @@ def ingest(
     """Put the runs at `paths` into the store and return what came of each.
 
     Same bytes again change nothing, unless files of the run are damaged or `replace` asks for it.
-    Files that killed ingests left are removed once they are old. Raises UsageError when a run of that name but from another
-    path is held (unless `replace`), and InputError when nothing at a path is of a known format.
+    Files that killed ingests left are removed once they are old.
+
+    Raises UsageError when a run of that name but from another path is held (unless `replace`), and
+    InputError when nothing at a path is of a known format.
     """
     kept = open_store(store)
     folders = _folders([Path(p) for p in paths], run)

@@ -179,7 +179,7 @@ def damaged_run(store: Store, manifest: Manifest, damaged: Sequence[str]) -> Sto
     """Return what to tell of a run of which files of the store are gone or cut."""
     more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
     return StoreError(
-        f"`{store.root / damaged[0]}`{more}: gone or cut; the run `{manifest.run_id}` cannot be read",
+        f"`{store.root / damaged[0]}`{more}: gone or cut; run `{manifest.run_id}` cannot be read",
         f"ingest it again: `trueput ingest {manifest.path}`; questions about other runs alone "
         "are still answered (`trueput sql --run NAME`)",
     )
