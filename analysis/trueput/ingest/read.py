@@ -76,6 +76,14 @@ class FileResult:
     clock: Clock = field(default_factory=lambda: Clock(ClockKind.NONE))
     moved_ns: int = 0
     """What was added to every instant while writing: the parts are in UTC where it is not 0."""
+    is_read: bool = False
+    """Whether the source stated a clock: one file may speak for others, which state none."""
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether the file was read and neither a record nor a problem came of it."""
+        records = any(count for table, count in self.rows.items() if table != "gpu_captures")
+        return self.is_read and not (records or self.facts or self.problems)
 
 
 class PartWriter:
@@ -133,7 +141,7 @@ def read_file(task: FileTask) -> FileResult:
             elif isinstance(item, Fact):
                 result.facts.append(item)
             else:
-                result.clock = item
+                result.clock, result.is_read = item, True
                 if not writers and item.kind is not ClockKind.UTC:
                     result.moved_ns = item.offset_ns or 0
     finally:

@@ -18,7 +18,8 @@ def sql(query: str, reading: Reading | None = None, runs: Sequence[str] | None =
     """Run SQL on the named runs of the store, on all of them without.
 
     Raises QueryError with the database's own message, and ViewError where a view that the query
-    reads cannot be computed. The rows of a query that asks for no order are sorted, so that they are the same each time.
+    reads cannot be computed. The rows of a query that asks for no order are sorted, so that they
+    are the same each time.
     """
     if not query.strip():
         raise UsageError("the query is empty", 'try `trueput sql "FROM goodput"`')
