@@ -61,7 +61,7 @@ def attribute_run(run: RunInput) -> RunOutput:
             run.clocks,
             out.clock_fits,
             run.formats,
-            has_requests=bool(run.parts.get("requests")),
+            has_requests=any(run.parts.get(t) for t in ("requests", "request_events")),
         )
         out.aside, out.of_files = axis.aside, axis.problems
         run = replace(run, parts=axis.counted(run.parts))
