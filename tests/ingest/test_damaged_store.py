@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ingest.made import content, write_log
 
-from trueput.errors import StoreError
+from trueput.errors import QueryError, StoreError
 from trueput.ingest.store import Store
 from trueput.verbs.ingest import ingest
 from trueput.verbs.opening import Reading
@@ -86,6 +86,12 @@ def test_a_file_with_other_bytes_is_told_and_replaced(how: Reading) -> None:
     (done,) = ingest([how.store.parent / "hurt"], store=how.store, replace=True)
     assert done.state == "replaced"
     assert show("hurt", how)["runs"][0]["run_id"] == "hurt"
+
+
+def test_a_file_of_the_user_is_not_one_of_the_store(how: Reading, tmp_path: Path) -> None:
+    (tmp_path / "mine.parquet").write_bytes(b"no parquet")
+    with pytest.raises(QueryError, match="mine"):
+        sql(f"FROM read_parquet('{tmp_path}/mine.parquet')", how)
 
 
 def test_a_path_heals_its_own_run(how: Reading) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 from trueput.errors import StoreError, TrueputError, ViewError
@@ -13,10 +14,13 @@ _AGAIN: Final = (
 )
 
 
-def damaged_file(error: Exception) -> StoreError | None:
-    """Return what to tell where a Parquet file of the store cannot be read; None for the rest."""
+def damaged_file(error: Exception, of: Collection[str] | None = None) -> StoreError | None:
+    """Return what to tell where a Parquet file of the store cannot be read; None for the rest.
+
+    `of`: the files of the store, where the error may be about a file of the user's own.
+    """
     found = _FILE.search(str(error))
-    if found is None:
+    if found is None or (of is not None and found[1] not in of):
         return None
     return StoreError(f"`{found[1]}`: damaged, cannot be read ({_first_line(error)})", _AGAIN)
 

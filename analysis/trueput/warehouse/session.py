@@ -52,6 +52,7 @@ class Warehouse:
         self._materialise = input_rows < MATERIALISE_BELOW_ROWS
         self._built: set[str] = set()
         self._failed: dict[str, TrueputError] = {}
+        self._paths = {str(path) for paths in selection.files.values() for path in paths}
         self._order = in_order(self._connection)
         self._by_runs = ByRuns(self._connection, selection, self._order)
 
@@ -153,7 +154,7 @@ class Warehouse:
                 self.prepare()
             return self._answer(question)
         except duckdb.Error as error:
-            if (damaged := damaged_file(error)) is not None:
+            if (damaged := damaged_file(error, self._paths)) is not None:
                 raise damaged from error
             raise QueryError(
                 f"the query does not run: {error}", "`trueput tables` lists tables and columns"
