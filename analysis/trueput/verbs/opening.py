@@ -156,9 +156,7 @@ def selection(
     for run_id, manifest in chosen.items():
         if manifest is None:
             raise _unknown(run_id, store)
-        if damaged := store.damaged(manifest):
-            raise damaged_run(store, manifest, damaged)
-        manifests[run_id] = manifest
+        manifests[run_id] = _sound(store, manifest)
     files: dict[str, list[Path]] = {}
     root = store.root.resolve()
     for manifest in manifests.values():
@@ -173,6 +171,16 @@ def selection(
         mixed=any(m.reader_version != READER_VERSION for m in manifests.values()),
     )
     return made, manifests
+
+
+def _sound(store: Store, manifest: Manifest) -> Manifest:
+    """Return the manifest of a run whose files are all there. Raises StoreError."""
+    if not (damaged := store.damaged(manifest)):
+        return manifest
+    again = store.manifest(manifest.run_id)  # it may have been written anew meanwhile
+    if again is None or again == manifest or store.damaged(again):
+        raise damaged_run(store, manifest, damaged)
+    return again
 
 
 def damaged_run(store: Store, manifest: Manifest, damaged: Sequence[str]) -> StoreError:
