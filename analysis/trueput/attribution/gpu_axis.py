@@ -77,9 +77,9 @@ def choose_axis(
     profiles = [read_profile(s, formats.get(s, ""), p) for s, p in named if s is not None]
     profiles = [p for p in profiles if p.operations]
     dated = {p.source: _is_dated(p.source, clocks, fits) for p in profiles}
-    calls = _calls(parts)
+    besides = _told_besides(parts)
     profiles.sort(
-        key=lambda p: (not dated[p.source], -p.operations, -calls.get(p.source, 0), p.source)
+        key=lambda p: (not dated[p.source], -p.operations, -besides.get(p.source, 0), p.source)
     )
     for source, other in sorted(copies_among(profiles).items()):
         axis.aside[source] = COPY
@@ -102,12 +102,15 @@ def choose_axis(
     return axis
 
 
-def _calls(parts: Mapping[str, Sequence[Path]]) -> dict[str, int]:
-    """Return how many launches and ranges each file has: what a copy may lack."""
+def _told_besides(parts: Mapping[str, Sequence[Path]]) -> dict[str, int]:
+    """Return how many launches, ranges and named devices each file has: what a copy may lack."""
     found: dict[str, int] = {}
     for part in (p for table in GPU_TABLES[1:] for p in parts.get(table, ())):
         if (source := source_of(part)) is not None:
             found[source] = found.get(source, 0) + pq.read_metadata(part).num_rows
+    for part in parts.get("gpu_devices", ()):
+        for row in pq.read_table(part, columns=["source_id", "name"]).to_pylist():
+            found[row["source_id"]] = found.get(row["source_id"], 0) + (row["name"] is not None)
     return found
 
 
