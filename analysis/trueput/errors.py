@@ -4,7 +4,8 @@ TrueputError
 ├── UsageError        the command, a policy or an SLO text is not usable           (exit 2)
 ├── InputError        a file or folder cannot be used at all                       (exit 2)
 ├── StoreError        the store is missing, newer, or held by another process      (exit 2)
-└── QueryError        the SQL text given by the user does not run                  (exit 2)
+├── QueryError        the SQL text given by the user does not run                  (exit 2)
+└── ViewError         one of trueput's own views cannot be computed               (exit 70)
 
 Anything else that escapes is our bug (exit 70). Defects *inside* input files are no errors: they
 are rows of the table `problems`.
@@ -58,6 +59,12 @@ class StoreError(TrueputError):
 
 class QueryError(TrueputError):
     """A SQL text given by the user does not run."""
+
+
+class ViewError(TrueputError):
+    """One of trueput's own views cannot be computed; others can. That is our bug."""
+
+    exit_code = ExitCode.BUG
 
 
 def bug(error: Exception) -> TrueputError:

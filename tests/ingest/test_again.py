@@ -166,7 +166,7 @@ def test_a_copy_inside_a_run_is_read_once(tmp_path: Path) -> None:
     assert rows_of(store, "run", "engine_steps").num_rows == 12
     problems = rows_of(store, "run", "problems").to_pylist()
     assert [p["source_id"] for p in problems if p["code"] == "INGEST005"] == ["server.log"]
-    assert done.unclaimed == ("server.log",)
+    assert done.copies == ("server.log",)
 
 
 def test_a_file_and_its_compressed_twin_are_read_once(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_file_and_its_compressed_twin_are_read_once(tmp_path: Path) -> None:
     problems = rows_of(store, "run", "problems").to_pylist()
     twins = [p["source_id"] for p in problems if p["code"] == "INGEST005"]
     assert len(twins) == 1
-    assert done.unclaimed == tuple(twins)
+    assert done.copies == tuple(twins)
 
 
 def test_results_appended_to_one_file_stay_apart(tmp_path: Path) -> None:

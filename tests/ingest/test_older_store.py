@@ -20,6 +20,7 @@ def age(store: Path, run_id: str, table: str, column: str) -> None:
         pq.write_table(pq.read_table(part).drop_columns([column]), part)
     manifest = store / "_runs" / f"{run_id}.json"
     told = json.loads(manifest.read_text("utf-8"))
+    told.pop("sizes", None)
     manifest.write_text(json.dumps({**told, "reader_version": "0"}), encoding="utf-8")
 
 

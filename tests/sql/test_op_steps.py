@@ -14,7 +14,7 @@ from trueput.warehouse.models import macros, models
 
 OPERATIONS = (
     "run_id, source_id, device_key, process_key, kind, class, correlation_id, start_at_ns,"
-    " end_at_ns"
+    " end_at_ns, quality"
 )
 TABLES = {
     "gpu_steps": "run_id, source_id, process_key, thread_key, start_at_ns, end_at_ns, gpu_step_ix",
@@ -83,9 +83,13 @@ def test_each_operation_has_the_step_of_its_launch(
         ids[call[0], call[1]] += 1
         number = ids[call[0], call[1]]
         launched.append(("r", *call, number))
-        ran.append(("r", call[0], "G", call[1], "kernel", "compute", number, 100 + at, 100 + at))
+        ran.append(
+            ("r", call[0], "G", call[1], "kernel", "compute", number, 100 + at, 100 + at, None)
+        )
         wanted.append((100 + at, expected(found_steps, call)))
-    ran += [("r", "a", "G", "a", "kernel", "compute", n, 999, 999) for n in (None, 5000)]
+    ran += [("r", "a", "G", "a", "kernel", "compute", n, 999, 999, None) for n in (None, 5000)]
+    # what does not count has no step
+    ran += [("r", "a", "G", "a", "kernel", "compute", 1, 7, 8, "copy")]
     put(database, "gpu_launches", launched)
     put(database, "gpu_ops", ran)
     sql = models()["int_gpu_op_steps"].sql

@@ -17,7 +17,9 @@ TABLES = {
     "gpu_launches": (
         "run_id, source_id, process_key, thread_key, correlation_id, start_at_ns, end_at_ns"
     ),
-    "gpu_ops": ("run_id, source_id, process_key, correlation_id, device, start_at_ns, end_at_ns"),
+    "gpu_ops": (
+        "run_id, source_id, process_key, correlation_id, device, start_at_ns, end_at_ns, quality"
+    ),
 }
 WHOLE = ("_ns", "device", "correlation_id")
 
@@ -61,7 +63,9 @@ def test_each_range_has_the_operations_of_the_calls_that_it_holds(
         # the same id in another process is another operation
         for process, ran_at in (("p", 1000 + number), ("q", 5)):
             operation = ["r", "f", process, number, 0, ran_at, ran_at + 1]
-            database.execute("INSERT INTO raw.gpu_ops VALUES (?, ?, ?, ?, ?, ?, ?)", operation)
+            database.execute(
+                "INSERT INTO raw.gpu_ops VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", operation
+            )
         for of, start, long in made_ranges:
             if thread is not None and of == thread and start <= at and at + length <= start + long:
                 wanted.setdefault((of, start, start + long), []).append(1000 + number)

@@ -34,8 +34,8 @@ LATEST_NS: Final = 10_000_000_000
 """A kernel that starts later after its launch than this is not looked for in a slice."""
 
 _CALL = ("source_id", "process_key", "thread_key", "correlation_id", "start_at_ns")
-_KERNEL = ("source_id", "process_key", "device_key", "kind", "class", "correlation_id",
-           "start_at_ns", "end_at_ns")  # fmt: skip
+_KERNEL = ("source_id", "process_key", "device_key", "kind", "class", "quality",
+           "correlation_id", "start_at_ns", "end_at_ns")  # fmt: skip
 
 Span = tuple[int, int]
 
@@ -158,6 +158,7 @@ def _kernels(
     processes, devices = Places(), Places()
     for rows in row_groups(paths, _KERNEL, {"start_at_ns": late, "correlation_id": ranges}):
         wanted = has_word(rows.column("kind"), "kernel") & has_word(rows.column("class"), "compute")
+        wanted &= ~has_word(rows.column("quality"), "implausible")
         wanted &= _inside(numbers(rows.column("start_at_ns")), late)
         wanted &= rows.column("correlation_id").is_valid().to_numpy()
         process = processes.codes([words(rows.column(c)) for c in _KERNEL[:2]])

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trueput.attribution.gpu_marks import numbers, words
+from trueput.attribution.gpu_marks import has_word, numbers, words
 from trueput.attribution.records import Ints
 
 MAX_OPEN: Final = 64
@@ -23,7 +23,7 @@ KERNEL, COPY, SPAN = 0, 1, 2
 
 _CLASSES: Final = {"kernel": KERNEL, "graph_span": SPAN}
 _WORDS: Final = ("source_id", "device_key", "process_key", "kind")
-_COLUMNS: Final = (*_WORDS, "device", "start_at_ns", "end_at_ns")
+_COLUMNS: Final = (*_WORDS, "quality", "device", "start_at_ns", "end_at_ns")
 _LEAST: Final = int(np.iinfo(np.int64).min)
 
 
@@ -99,7 +99,7 @@ class _Opened:
         if file is None:
             if len(self._files) >= MAX_OPEN:
                 self._files.popitem(last=False)[1].close()
-            file = pq.ParquetFile(self._parts[group.part], read_dictionary=list(_WORDS))
+            file = pq.ParquetFile(self._parts[group.part], read_dictionary=[*_WORDS, "quality"])
         self._files[group.part] = file
         rows: pa.Table = file.read_row_group(group.number, list(_COLUMNS), use_threads=False)
         return rows
@@ -111,7 +111,12 @@ class _Opened:
 
 
 def _by_place(rows: pa.Table) -> Iterator[Place]:
-    """Divide a row group by file, device and kind."""
+    """Divide the plausible rows of a row group by file, device and kind."""
+    doubt = rows.column("quality")
+    if doubt.null_count < len(doubt) and (broken := has_word(doubt, "implausible")).any():
+        rows = rows.filter(pa.array(~broken))
+    if not rows.num_rows:
+        return
     source, device, process, kind = (words(rows.column(name)) for name in _WORDS)
     names = source.dictionary.to_pylist(), device.dictionary.to_pylist()
     code = _codes((source, len(names[0])), (device, len(names[1])))

@@ -6,6 +6,7 @@ store, no SQL. It reads only the columns it needs, and leaves out what would not
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -28,6 +29,8 @@ PROBLEM_CODES = {
     "ATTR004": "The attribution of recompute failed; recompute stays unknown for this run.",
     "ATTR005": "Dividing the GPU time of steps failed; GPU work stays unattributed.",
     "ATTR006": "Uniting the operations of devices failed; each question does it again.",
+    "ATTR007": "Two profiles hold the same operations; they are counted once.",
+    "ATTR008": "Nothing ties the clock of a profile to that of the others; it is not counted.",
 }
 
 
@@ -50,6 +53,18 @@ def attribute_run(run: RunInput) -> RunOutput:
     out.rows["slo_policy"] = [_objective(run, out)]
     engine_record = EngineRecord(run.run_id, run.parts, run.config, tied, out.clock_fits)
     attribute_engine(engine_record, out.rows, out.problems)
+    if run.parts.get("gpu_ops"):
+        from trueput.attribution.gpu_axis import choose_axis
+
+        axis = choose_axis(
+            run.parts,
+            run.clocks,
+            out.clock_fits,
+            run.formats,
+            has_requests=any(run.parts.get(t) for t in ("requests", "request_events")),
+        )
+        out.aside, out.of_files = axis.aside, axis.problems
+        run = replace(run, parts=axis.counted(run.parts))
     _gpu_steps(run, out)
     _gpu_union(run, out)
     return out

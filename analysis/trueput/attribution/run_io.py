@@ -27,6 +27,8 @@ class RunInput:
     loads: Sequence[Load] = ()
     slo: str | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
+    """File -> name of the source that read it."""
 
 
 @dataclass
@@ -42,3 +44,7 @@ class RunOutput:
     clock_fits: dict[str, ClockFit] = field(default_factory=dict)
     sessions: Sessions = field(default_factory=Sessions)
     problems: list[Problem] = field(default_factory=list)
+    aside: dict[str, str] = field(default_factory=dict)
+    """Profiler files whose operations are not counted -> the word of gpu_ops.quality for them."""
+    of_files: list[tuple[str, Problem]] = field(default_factory=list)
+    """Problems of single files."""

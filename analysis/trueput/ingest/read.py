@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,14 @@ class FileResult:
     clock: Clock = field(default_factory=lambda: Clock(ClockKind.NONE))
     moved_ns: int = 0
     """What was added to every instant while writing: the parts are in UTC where it is not 0."""
+    is_read: bool = False
+    """Whether the source stated a clock: one file may speak for others, which state none."""
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether the file was read and neither a record nor a problem came of it."""
+        records = any(count for table, count in self.rows.items() if table != "gpu_captures")
+        return self.is_read and not (records or self.facts or self.problems)
 
 
 class PartWriter:
@@ -133,7 +141,7 @@ def read_file(task: FileTask) -> FileResult:
             elif isinstance(item, Fact):
                 result.facts.append(item)
             else:
-                result.clock = item
+                result.clock, result.is_read = item, True
                 if not writers and item.kind is not ClockKind.UTC:
                     result.moved_ns = item.offset_ns or 0
     finally:
@@ -184,21 +192,27 @@ def _moved(rows: pa.Table, table: str, offset_ns: int) -> pa.Table:
 
 def shift_instants(path: Path, table: str, offset_ns: int) -> None:
     """Add `offset_ns` to every instant of a part, so that the part is in UTC. Streams."""
-    import pyarrow.compute as pc
-
     schema = arrow_schema(table)
     columns = [f.name for f in schema if (f.metadata or {}).get(b"type") == b"time"]
     if not columns or offset_ns == 0:
         return
-    scratch = path.with_suffix(".shift")
+
+    def shifted(rows: pa.Table) -> pa.Table:
+        for name in columns:
+            at = schema.get_field_index(name)
+            moved = pc.add(rows.column(name), pa.scalar(offset_ns, pa.int64()))
+            rows = rows.set_column(at, schema.field(at), moved)
+        return rows
+
+    rewrite(path, table, shifted)
+
+
+def rewrite(path: Path, table: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Let each row group of a part be what `change` makes of it. Streams."""
+    scratch = path.with_suffix(".new")
     with pq.ParquetFile(path) as source, parquet_writer(table, scratch) as writer:
         for index in range(source.num_row_groups):
-            rows = source.read_row_group(index)
-            for name in columns:
-                at = schema.get_field_index(name)
-                moved = pc.add(rows.column(name), pa.scalar(offset_ns, pa.int64()))
-                rows = rows.set_column(at, schema.field(at), moved)
-            writer.write_table(rows)
+            writer.write_table(change(source.read_row_group(index)))
     scratch.replace(path)
 
 

@@ -6,8 +6,9 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,6 +32,7 @@ from trueput.ingest.folders import (
     file_sha256,
     plain_sha256,
 )
+from trueput.ingest.marks import mark_all, mark_implausible
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
@@ -47,6 +49,8 @@ PROBLEM_CODES = {
     "INGEST004": "The file changed while it was being read.",
     "INGEST005": "The same bytes stand twice in the run; the copy was not read.",
     "INGEST006": "The file cannot be read (its permissions, or it went away); the rest was.",
+    "INGEST007": "Operations with times that cannot be; they are kept, marked, and not counted.",
+    "INGEST008": "The file is of a known format and holds no record: it tells nothing.",
 }
 
 Progress = Callable[[str, int, int], None]
@@ -60,9 +64,12 @@ class Ingested:
     state: Literal["new", "replaced", "unchanged"]
     files: int
     unclaimed: tuple[str, ...]
+    """Files of no known format, or that cannot be read."""
     rows: Mapping[str, int] = field(default_factory=dict)
     problems: int = 0
     usable: bool = True
+    copies: tuple[str, ...] = ()
+    """Files with the same content as another of the run."""
 
 
 @dataclass
@@ -76,6 +83,7 @@ class _Work:
     claims: dict[str, Claim] = field(default_factory=dict)
     results: list[FileResult] = field(default_factory=list)
     problems: list[tuple[str | None, Problem]] = field(default_factory=list)
+    copies: set[str] = field(default_factory=set)
 
     def target(self, table: str, name: str) -> Path:
         return (
@@ -109,21 +117,28 @@ def ingest_run(
     progress: Progress | None = None,
     *,
     needs_claim: bool = False,
+    replace: bool = False,
 ) -> Ingested:
     """Put one run into the store, replacing what it held under this run_id.
 
     With `needs_claim` a run of which no source claims a file raises InputError; else it is kept
     as an unusable run that says what was tried.
 
-    Same bytes as before and the same reader: nothing changes. A kill at any point leaves the run
-    as it was before. Waits while another process writes the same run.
+    Same bytes as before, the same reader and all files of the run in place: nothing changes, unless
+    `replace` asks for it. A kill at any point leaves the run as it was before. Waits while another
+    process writes the same run. Raises OSError, which names the store where it names no file, when
+    the store cannot be written.
     """
-    store.root.mkdir(parents=True, exist_ok=True)
-    with FileLock(store.lock_path(run_id)):
+    with _naming(store.root):
+        store.root.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(store.lock_path(run_id))
+    with lock, _naming(store.root):
         hashes = hashes if hashes is not None else hash_run(folder)
         digest = content_sha256(hashes)
-        before = store.manifest(run_id)
-        if before and (before.content_sha256, before.reader_version) == (digest, READER_VERSION):
+        before = store.held(run_id)
+        held = (before.content_sha256, before.reader_version) if before else None
+        is_same = held == (digest, READER_VERSION)
+        if before and is_same and not replace and not store.damaged(before):
             return Ingested(run_id, "unchanged", len(hashes), ())
         toml = read_run_toml(folder.run_toml())
         work = _Work(folder, run_id, store, toml, hashes)
@@ -136,16 +151,27 @@ def ingest_run(
         _read_all(work, tasks, progress)
         manifest, done = _finish(work, digest)
         store.commit(manifest)
-        store.sweep(run_id)
         return Ingested(
             run_id=run_id,
             state="replaced" if before else "new",
             files=done.files,
             unclaimed=done.unclaimed,
+            copies=done.copies,
             rows=done.rows,
             problems=done.problems,
             usable=done.usable,
         )
+
+
+@contextmanager
+def _naming(root: Path) -> Iterator[None]:
+    """Let an error of the system that names no file (a full disk) name the store."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror or str(error), str(root)) from error
 
 
 def _plan(work: _Work) -> list[FileTask]:
@@ -180,6 +206,7 @@ def _plan(work: _Work) -> list[FileTask]:
             text = f"the same content as `{seen[digest]}`; not read again"
             work.problems.append((name, Problem("INGEST005", Severity.WARNING, text)))
             work.claims[name] = Claim(None, answer.score, text)
+            work.copies.add(name)
             continue
         seen[digest] = name
         options = ReadOptions(
@@ -232,6 +259,9 @@ def _read_all(work: _Work, tasks: list[FileTask], progress: Progress | None) -> 
     work.results.sort(key=lambda r: r.source_id)
     for result in work.results:
         work.problems += [(result.source_id, p) for p in result.problems]
+        if result.says_nothing:
+            text = f"no record in this {result.source_name} file; it tells nothing, not even idle"
+            work.problems.append((result.source_id, Problem("INGEST008", Severity.INFO, text)))
         if file_size_changed(work.folder, result.source_id, sizes):
             text = "the file changed while it was being read"
             work.problems.append((result.source_id, Problem("INGEST004", Severity.ERROR, text)))
@@ -266,14 +296,12 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
         for table, path in result.parts.items():
             parts.setdefault(table, []).append(path)
     facts = merge_facts(_facts(work))
+    _mark_implausible(work)
     pa.default_memory_pool().release_unused()
     output = attribute_run(_run_input(work, parts, facts))
     work.problems += [(None, p) for p in output.problems]
-    for result in work.results:
-        fit = output.clock_fits.get(result.source_id)
-        if fit is not None and fit.offset_ns and not result.moved_ns:
-            for table, path in result.parts.items():
-                shift_instants(path, table, fit.offset_ns)
+    work.problems += output.of_files
+    _to_utc(work, output)
     _tie_records(work, output)
     for path in parts.pop("load_sessions", []):
         path.unlink()  # the merged rows of attribution take their place
@@ -302,18 +330,38 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
         for t, paths in sorted(parts.items())
     }
     where = str(work.folder.root.resolve())
-    manifest = Manifest(work.run_id, digest, READER_VERSION, where, files, counts)
-    unclaimed = tuple(n for n, c in work.claims.items() if c.source is None)
+    sizes = work.store.sizes_of(files)
+    manifest = Manifest(work.run_id, digest, READER_VERSION, where, files, counts, sizes)
+    unread = [n for n, c in work.claims.items() if c.source is None]
     done = Ingested(
         work.run_id,
         "new",
         len(work.results),
-        unclaimed,
+        tuple(n for n in unread if n not in work.copies),
         counts,
         sum(p.count for _, p in work.problems if p.code != "INGEST002"),
         usable,
+        copies=tuple(n for n in unread if n in work.copies),
     )
     return manifest, done
+
+
+def _mark_implausible(work: _Work) -> None:
+    """Mark the GPU operations of every file whose times cannot be."""
+    for result in work.results:
+        if (part := result.parts.get("gpu_ops")) and (broken := mark_implausible(part)):
+            work.problems.append((result.source_id, broken))
+
+
+def _to_utc(work: _Work, output: RunOutput) -> None:
+    """Mark the profiles that are set aside, and move the instants of every file to UTC."""
+    for result in work.results:
+        if (word := output.aside.get(result.source_id)) and "gpu_ops" in result.parts:
+            mark_all(result.parts["gpu_ops"], word)
+        fit = output.clock_fits.get(result.source_id)
+        if fit is not None and fit.offset_ns and not result.moved_ns:
+            for table, path in result.parts.items():
+                shift_instants(path, table, fit.offset_ns)
 
 
 def _tie_records(work: _Work, output: RunOutput) -> None:
@@ -349,6 +397,7 @@ def _run_input(work: _Work, parts: dict[str, list[Path]], facts: dict[str, Any])
         loads=loads,
         slo=work.toml.slo,
         config=facts,
+        formats={r.source_id: r.source_name for r in work.results},
     )
 
 

@@ -6,7 +6,7 @@
 
 Files are written first; the rename of the manifest makes the run current. Files that no manifest
 names are remains of a killed or replaced ingest and are swept once they are old enough that no
-reader can still be using them.
+reader can still be using them, by the next ingest of any run.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import quote
+
+from filelock import FileLock, Timeout
 
 from trueput.errors import StoreError
 
@@ -39,6 +42,10 @@ def encode(name: str) -> str:
     return text or "%00"
 
 
+class DamagedManifestError(StoreError):
+    """A manifest is no JSON, or not what a manifest holds."""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What the store knows of one run without opening Parquet."""
@@ -49,6 +56,8 @@ class Manifest:
     path: str | None
     files: dict[str, list[str]] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    """File -> bytes; nothing of what an older version wrote."""
     format: int = STORE_FORMAT
 
 
@@ -80,6 +89,14 @@ class Store:
         """Return the manifest of one run, None if the store does not hold it."""
         return _read_manifest(self.root / _MANIFESTS / f"{encode(run_id)}.json")
 
+    def held(self, run_id: str) -> Manifest | None:
+        """Return the manifest of a run that is about to be written; None also where it is damaged,
+        so that the run can be written again."""
+        try:
+            return self.manifest(run_id)
+        except DamagedManifestError:
+            return None
+
     def table_folder(self, table: str, run_id: str) -> Path:
         """Return the folder of one table's files for one run."""
         return self.root / table / encode(run_id)
@@ -89,6 +106,26 @@ class Store:
         folder = self.root / _LOCKS
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{encode(run_id)}.lock"
+
+    def sizes_of(self, files: Mapping[str, Sequence[str]]) -> dict[str, int]:
+        """Return the size of every file of a run, by its name in the store."""
+        return {n: (self.root / n).stat().st_size for names in files.values() for n in names}
+
+    def damaged(self, manifest: Manifest) -> list[str]:
+        """Return the files of a run that are gone or not as long as they were written.
+
+        Cheap: nothing is opened.
+        """
+        found = []
+        for name in (n for names in manifest.files.values() for n in names):
+            try:
+                size = (self.root / name).stat().st_size
+            except OSError:
+                found.append(name)
+                continue
+            if manifest.sizes.get(name, size) != size:
+                found.append(name)
+        return found
 
     def commit(self, manifest: Manifest) -> None:
         """Make `manifest` the current state of its run (atomic)."""
@@ -103,26 +140,59 @@ class Store:
             os.fsync(stream.fileno())
         scratch.replace(target)
 
-    def sweep(self, run_id: str, now: float | None = None) -> int:
-        """Remove old files of a run that its manifest does not name; return how many.
+    def sweep(self, now: float | None = None) -> int:
+        """Remove old files that no manifest names, of all runs; return how many.
 
-        The caller holds the run's lock.
+        They are remains of killed and of replaced ingests. A run that is being written is left
+        alone, and so is what is younger than SWEEP_AFTER_S: a reader may be using it.
         """
-        manifest = self.manifest(run_id)
-        named = {n for names in manifest.files.values() for n in names} if manifest else set()
         limit = (now if now is not None else time.time()) - SWEEP_AFTER_S
-        removed = 0
-        for folder in self.root.glob(f"*/{_glob_escape(encode(run_id))}"):
-            for path in folder.glob("*.parquet"):
-                relative = path.relative_to(self.root).as_posix()
-                if relative not in named and path.stat().st_mtime < limit:
-                    path.unlink(missing_ok=True)
-                    removed += 1
-        return removed
+        return sum(
+            self._sweep_run(encoded, paths, limit)
+            for encoded, paths in sorted(self._unnamed(limit).items())
+        )
+
+    def _unnamed(self, limit: float) -> dict[str, list[Path]]:
+        """Return old files that no manifest names, by the encoded run."""
+        try:
+            manifests = self.manifests().values()
+        except StoreError:  # what a damaged manifest names is not known
+            return {}
+        named = {n for m in manifests for names in m.files.values() for n in names}
+        found: dict[str, list[Path]] = {}
+        for table in self.root.iterdir() if self.root.is_dir() else ():
+            if not table.is_dir() or table.name == _LOCKS:
+                continue
+            for path in table.glob("*.tmp" if table.name == _MANIFESTS else "*/*"):
+                run = path.stem.rpartition(".")[0] if table.name == _MANIFESTS else path.parent.name
+                if path.relative_to(self.root).as_posix() not in named and _is_older(path, limit):
+                    found.setdefault(run, []).append(path)
+        return found
+
+    def _sweep_run(self, encoded: str, paths: Sequence[Path], limit: float) -> int:
+        """Remove files of one run, unless it is being written."""
+        lock = FileLock(self.root / _LOCKS / f"{encoded}.lock", timeout=0)
+        try:
+            (self.root / _LOCKS).mkdir(exist_ok=True)
+            with lock:
+                manifest = _read_manifest(self.root / _MANIFESTS / f"{encoded}.json")
+                kept = {n for names in manifest.files.values() for n in names} if manifest else ()
+                removed = 0
+                for path in paths:
+                    name = path.relative_to(self.root).as_posix()
+                    if name not in kept and _is_older(path, limit):
+                        path.unlink(missing_ok=True)
+                        removed += 1
+                return removed
+        except (Timeout, OSError, StoreError):
+            return 0
 
 
-def _glob_escape(text: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in text)
+def _is_older(path: Path, limit: float) -> bool:
+    try:
+        return path.is_file() and path.stat().st_mtime < limit
+    except OSError:
+        return False
 
 
 def _read_manifest(path: Path) -> Manifest | None:
@@ -130,11 +200,23 @@ def _read_manifest(path: Path) -> Manifest | None:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise StoreError(f"{path}: the manifest cannot be read ({error})") from error
+    except ValueError as error:
+        raise _damaged(path, str(error)) from error
+    if not isinstance(raw, dict):
+        raise _damaged(path, "no object")
     if raw.get("format") != STORE_FORMAT:
         raise StoreError(
             f"{path}: store format {raw.get('format')}, this trueput reads {STORE_FORMAT}",
             hint="ingest again into a new store, or use the trueput that wrote it",
         )
-    return Manifest(**raw)
+    try:
+        return Manifest(**raw)
+    except TypeError as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, why: str) -> DamagedManifestError:
+    text = f"`{path}`: the manifest is damaged ({why})"
+    return DamagedManifestError(text, "ingest its run again, or remove the file and lose the run")

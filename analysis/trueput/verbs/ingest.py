@@ -22,8 +22,11 @@ def ingest(
 ) -> list[Ingested]:
     """Put the runs at `paths` into the store and return what came of each.
 
-    Same bytes again change nothing. Raises UsageError when a run of that name but from another
-    path is held (unless `replace`), and InputError when nothing at a path is of a known format.
+    Same bytes again change nothing, unless files of the run are damaged or `replace` asks for it.
+    Files that killed ingests left are removed once they are old.
+
+    Raises UsageError when a run of that name but from another path is held (unless `replace`), and
+    InputError when nothing at a path is of a known format.
     """
     kept = open_store(store)
     folders = _folders([Path(p) for p in paths], run)
@@ -34,7 +37,9 @@ def ingest(
                 f"two of the given folders would be the run `{name}`",
                 "ingest them one by one with `--run NAME`",
             )
-    return [_one(folder, kept, replace, progress) for folder in folders]
+    done = [_one(folder, kept, replace, progress) for folder in folders]
+    kept.sweep()
+    return done
 
 
 def _folders(paths: list[Path], run: str | None) -> list[RunFolder]:
@@ -62,7 +67,7 @@ def _folders(paths: list[Path], run: str | None) -> list[RunFolder]:
 
 def _one(folder: RunFolder, store: Store, replace: bool, progress: Progress | None) -> Ingested:
     hashes = hash_run(folder)
-    held = store.manifest(folder.run_id)
+    held = store.held(folder.run_id)
     here = str(folder.root.resolve())
     other_bytes = held is not None and held.content_sha256 != content_sha256(hashes)
     if held is not None and other_bytes and held.path != here and not replace:
@@ -76,4 +81,6 @@ def _one(folder: RunFolder, store: Store, replace: bool, progress: Progress | No
             f"`{folder.run_id}` is kept by {', '.join(holders)} and was not overwritten",
             "`--run NAME` keeps both; `--replace` takes it from under the baseline",
         )
-    return ingest_run(folder, folder.run_id, store, hashes, progress, needs_claim=True)
+    return ingest_run(
+        folder, folder.run_id, store, hashes, progress, needs_claim=True, replace=replace
+    )

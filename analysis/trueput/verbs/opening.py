@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trueput.errors import InputError, UsageError
+from trueput.errors import InputError, StoreError, UsageError
 from trueput.ingest.store import READER_VERSION, Manifest, Store
 from trueput.slo import Slo, parse_slo
 from trueput.verbs import baseline_file
@@ -74,7 +74,7 @@ def _free_name(store: Store, folder: RunFolder, digest: str) -> str:
 
     A run that is part of a baseline keeps its content: what its path holds now is another run.
     """
-    held = store.manifest(folder.run_id)
+    held = store.held(folder.run_id)
     here = str(folder.root.resolve())
     if held is None or held.content_sha256 == digest:
         return folder.run_id
@@ -92,8 +92,9 @@ def ensure_run(folder: RunFolder, reading: Reading) -> str:
     hashes = hash_run(folder)
     digest = content_sha256(hashes)
     run_id = _free_name(store, folder, digest)
-    held = store.manifest(run_id)
-    if held is None or (held.content_sha256, held.reader_version) != (digest, READER_VERSION):
+    held = store.held(run_id)
+    is_current = held and (held.content_sha256, held.reader_version) == (digest, READER_VERSION)
+    if held is None or not is_current or store.damaged(held):
         ingest_run(folder, run_id, store, hashes, reading.progress)
         if run_id != folder.run_id:
             reading.note(f"`{folder.root}` is kept as `{run_id}`: the name is taken")
@@ -155,7 +156,7 @@ def selection(
     for run_id, manifest in chosen.items():
         if manifest is None:
             raise _unknown(run_id, store)
-        manifests[run_id] = manifest
+        manifests[run_id] = _sound(store, manifest)
     files: dict[str, list[Path]] = {}
     root = store.root.resolve()
     for manifest in manifests.values():
@@ -170,6 +171,26 @@ def selection(
         mixed=any(m.reader_version != READER_VERSION for m in manifests.values()),
     )
     return made, manifests
+
+
+def _sound(store: Store, manifest: Manifest) -> Manifest:
+    """Return the manifest of a run whose files are all there. Raises StoreError."""
+    if not (damaged := store.damaged(manifest)):
+        return manifest
+    again = store.manifest(manifest.run_id)  # it may have been written anew meanwhile
+    if again is None or again == manifest or store.damaged(again):
+        raise damaged_run(store, manifest, damaged)
+    return again
+
+
+def damaged_run(store: Store, manifest: Manifest, damaged: Sequence[str]) -> StoreError:
+    """Return what to tell of a run of which files of the store are gone or cut."""
+    more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+    return StoreError(
+        f"`{store.root / damaged[0]}`{more}: gone or cut; run `{manifest.run_id}` cannot be read",
+        f"ingest it again: `trueput ingest {manifest.path}`; questions about other runs alone "
+        "are still answered (`trueput sql --run NAME`)",
+    )
 
 
 def open_runs(run_ids: Sequence[str] | None, reading: Reading) -> Warehouse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,14 +14,16 @@ from trueput.verbs.opening import Reading, open_runs, selection
 from trueput.warehouse.session import Answer, Warehouse, write_database
 
 
-def sql(query: str, reading: Reading | None = None) -> Answer:
-    """Run SQL on all runs of the store. Raises QueryError with the database's own message.
+def sql(query: str, reading: Reading | None = None, runs: Sequence[str] | None = None) -> Answer:
+    """Run SQL on the named runs of the store, on all of them without.
 
-    The rows of a query that asks for no order are sorted, so that they are the same each time.
+    Raises QueryError with the database's own message, and ViewError where a view that the query
+    reads cannot be computed. The rows of a query that asks for no order are sorted, so that they
+    are the same each time.
     """
     if not query.strip():
         raise UsageError("the query is empty", 'try `trueput sql "FROM goodput"`')
-    with open_runs(None, reading or Reading()) as warehouse:
+    with open_runs(runs or None, reading or Reading()) as warehouse:
         if _is_unordered(warehouse, query):
             body = query.strip().rstrip(";")
             with suppress(QueryError):  # the query as given has the better message

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trueput.errors import TrueputError
 from trueput.warehouse.connect import Selection, open_raw
+from trueput.warehouse.failures import view_failure
 from trueput.warehouse.models import Model, models, reads
 from trueput.warehouse.plans import Question, columns_read
 
@@ -160,14 +162,27 @@ class ByRuns:
                     self._open(table, [f for f in files if f.parent.name in runs])
                 for name, (columns, sql) in steps.items():
                     self._make_empty(name, columns)
-                    self._connection.execute(f'INSERT INTO kept."{name}"\n{sql}')
+                    self._insert(name, sql)
                 for name, sql in fills.items():
-                    self._connection.execute(f'INSERT INTO kept."{name}"\n{sql}')
+                    self._insert(name, sql)
+        except TrueputError:
+            for name in wanted:
+                self._kept.pop(name, None)
+            raise
         finally:
             for table in raw:
                 self._open(table, self._files.get(table, ()))
             for name, (columns, _) in steps.items():
                 self._make_empty(name, columns)
+
+    def _insert(self, name: str, sql: str) -> None:
+        """Add the rows of a query to a model's table. Raises ViewError or StoreError."""
+        import duckdb
+
+        try:
+            self._connection.execute(f'INSERT INTO kept."{name}"\n{sql}')
+        except duckdb.Error as error:
+            raise view_failure(name, error) from error
 
     def _open(self, table: str, files: Sequence[Path]) -> None:
         open_raw(self._connection, table, files, mixed=self._mixed)

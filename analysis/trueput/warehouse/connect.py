@@ -14,6 +14,7 @@ from trueput.errors import UsageError
 from trueput.schema import Table, tables, views
 from trueput.slo import Slo, SloClass
 from trueput.units import to_bytes, to_ns
+from trueput.warehouse.failures import damaged_file
 from trueput.warehouse.models import in_order, macros, models
 
 if TYPE_CHECKING:
@@ -240,7 +241,10 @@ def connect(
     memory_limit: str | None = None,
     with_views: bool = True,
 ) -> DuckDBPyConnection:
-    """Open a DuckDB connection on the selection; in memory, or building the file `database`."""
+    """Open a DuckDB connection on the selection; in memory, or building the file `database`.
+
+    Raises StoreError where a file of the store is damaged.
+    """
     import duckdb
 
     config: dict[str, Any] = {
@@ -253,8 +257,14 @@ def connect(
         config["temp_directory"] = str(Path(tempfile.gettempdir()) / f"trueput-{uuid4().hex}")
     connection = duckdb.connect(str(database) if database else ":memory:", config=config)
     connection.execute("BEGIN")
-    build_tables(connection, selection)
-    if with_views:
-        build_views(connection)
+    try:
+        build_tables(connection, selection)
+        if with_views:
+            build_views(connection)
+    except duckdb.Error as error:
+        connection.close()
+        if (damaged := damaged_file(error)) is not None:
+            raise damaged from error
+        raise
     connection.execute("COMMIT")
     return connection

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trueput.errors import QueryError
+from trueput.errors import QueryError, TrueputError
 from trueput.schema import tables, views
 from trueput.warehouse.by_runs import ByRuns, models_below
 from trueput.warehouse.connect import Selection, connect
-from trueput.warehouse.models import in_order, models, reads
+from trueput.warehouse.failures import damaged_file, view_failure
+from trueput.warehouse.models import Model, in_order, models, reads
 from trueput.warehouse.plans import Question
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Warehouse:
         )
         self._materialise = input_rows < MATERIALISE_BELOW_ROWS
         self._built: set[str] = set()
+        self._failed: dict[str, TrueputError] = {}
+        self._paths = {str(path) for paths in selection.files.values() for path in paths}
         self._order = in_order(self._connection)
         self._by_runs = ByRuns(self._connection, selection, self._order)
 
@@ -64,22 +67,44 @@ class Warehouse:
         self._connection.close()
 
     def prepare(self, names: set[str] | None = None) -> None:
-        """Build the named views and what they read; all of them without names."""
+        """Build the named views and what they read; all of them that can be without names.
+
+        Raises ViewError or StoreError where a named one cannot be computed.
+        """
         wanted = models_below(self._connection, set(models()) if names is None else names)
-        new = [m for m in self._order if m.name in wanted and m.name not in self._built]
-        self._built |= {model.name for model in new}
+        for error in (self._failed.get(name) for name in sorted(wanted)):
+            if error is not None and names is not None:
+                raise error
+        new = [m for m in self._order if m.name in wanted - self._built - set(self._failed)]
         if not self._materialise:
             self._by_runs.create(new)
+            self._built |= {model.name for model in new}
             return
         for model in new:
-            kind = "TABLE" if model.is_inner else "VIEW"
+            self._build(model)
+            if names is not None and model.name in self._failed:
+                raise self._failed[model.name]
+
+    def _build(self, model: Model) -> None:
+        """Build one view whose inputs stand, or note why it cannot be."""
+        import duckdb
+
+        kind = "TABLE" if model.is_inner else "VIEW"
+        for schema, name in reads(self._connection, model.sql):
+            if schema == "main" and name in self._failed:
+                self._failed[model.name] = self._failed[name]
+                return
+        try:
             self._connection.execute(f'CREATE {kind} "{model.name}" AS\n{model.sql}')
+            self._built.add(model.name)
+        except duckdb.Error as error:
+            self._failed[model.name] = view_failure(model.name, error)
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> Answer:
         """Run one of trueput's own queries."""
         question = Question(sql, parameters)
         self._get_ready([question])
-        return self._answer(question)
+        return self._own_answer(question)
 
     def ask_all(self, queries: Mapping[str, str]) -> dict[str, Answer]:
         """Run several of trueput's own queries; return the answers under the same names.
@@ -89,7 +114,7 @@ class Warehouse:
         """
         questions = {name: Question(sql) for name, sql in queries.items()}
         self._get_ready(list(questions.values()))
-        return {name: self._answer(question) for name, question in questions.items()}
+        return {name: self._own_answer(question) for name, question in questions.items()}
 
     def _get_ready(self, questions: Sequence[Question]) -> None:
         """Build the views that questions read, and fill them when the selection is large."""
@@ -129,9 +154,21 @@ class Warehouse:
                 self.prepare()
             return self._answer(question)
         except duckdb.Error as error:
+            if (damaged := damaged_file(error, self._paths)) is not None:
+                raise damaged from error
             raise QueryError(
                 f"the query does not run: {error}", "`trueput tables` lists tables and columns"
             ) from error
+
+    def _own_answer(self, question: Question) -> Answer:
+        """Answer one of trueput's own queries; what fails is the view that it reads."""
+        import duckdb
+
+        try:
+            return self._answer(question)
+        except duckdb.Error as error:
+            read = {t for s, t in reads(self._connection, question.sql) if s == "main"}
+            raise view_failure(", ".join(sorted(read)) or "query", error) from error
 
     def _answer(self, question: Question) -> Answer:
         cursor = self._connection.execute(question.sql, list(question.parameters))

@@ -125,6 +125,16 @@ def test_a_truncated_last_line_is_one_problem() -> None:
         assert [c for c, _, _ in problems_of(read_bytes(data[:cut]))] == ["OTLP002"]
 
 
+def test_a_list_that_does_not_end_is_one_problem() -> None:
+    """Documents on lines of their own, between brackets on theirs."""
+    data = BYTES["list"].rstrip()
+    whole = [c for c, _, _ in problems_of(read_bytes(data))]
+    assert data.endswith(b"\n]")
+    assert "OTLP002" not in whole
+    for cut in (data[:-1], data[:-2]):
+        assert [c for c, _, _ in problems_of(read_bytes(cut))] == [*whole, "OTLP002"]
+
+
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
     """A file that was good once: truncated, spliced, or with noise inside."""

@@ -31,7 +31,8 @@ def command(
     ] = None,
     store: options.Store = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace a run of that name from another path.")
+        bool,
+        typer.Option("--replace", help="Read again; replace a run of that name from another path."),
     ] = False,
     format_: options.Format = "table",
 ) -> None:
@@ -52,7 +53,7 @@ def command(
             d.rows.get("engine_steps"),
             d.rows.get("engine_samples"),
             None if d.state == "unchanged" else d.problems,
-            len(d.unclaimed),
+            len(d.unclaimed) + len(d.copies),
         ]
         for d in done
     ]
@@ -61,6 +62,8 @@ def command(
     for d in done:
         if d.unclaimed:
             options.say(f"`{d.run_id}`: of no known format, not read: {', '.join(d.unclaimed)}")
+        if d.copies:
+            options.say(f"`{d.run_id}`: copies of other files, not read: {', '.join(d.copies)}")
         if d.state == "unchanged":
             options.say(f"`{d.run_id}`: the same bytes as before, nothing changed")
         if not d.usable:

@@ -21,6 +21,10 @@ def command(
     file: Annotated[
         Path | None, typer.Option("-f", "--file", metavar="FILE", help="Read the SQL from a file.")
     ] = None,
+    run: Annotated[
+        list[str] | None,
+        typer.Option("--run", metavar="NAME", help="Only this run; may be repeated."),
+    ] = None,
     store: options.Store = None,
     slo: options.Slo = None,
     window: options.Window = "all",
@@ -39,7 +43,7 @@ def command(
 
     if int64 not in {"number", "string"}:
         raise UsageError(f"--int64: `{int64}` is neither number nor string")
-    answer = sql(_text(query, file), options.reading(store, slo, window))
+    answer = sql(_text(query, file), options.reading(store, slo, window), run)
     numeric = frozenset(
         name
         for name, kind in zip(answer.names, answer.types, strict=True)

@@ -39,6 +39,7 @@ file's name, else by the file, since every worker may call itself rank 0.
 | KINETO018 | metadata that could not be read |
 | KINETO019 | a trace of graph capture, not of serving |
 | KINETO020 | GPU operations that name no device |
+| KINETO021 | the file is cut behind its events: the capture is `partial` |
 """
 
 from __future__ import annotations

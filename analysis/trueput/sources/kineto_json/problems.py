@@ -32,6 +32,7 @@ TEXTS = {
     "KINETO018": (_W, "metadata could not be read"),
     "KINETO019": (_I, "a trace of graph capture, not of serving"),
     "KINETO020": (_W, "a GPU operation names no device"),
+    "KINETO021": (_W, "the file is cut behind its events: what stood there is not known"),
 }
 
 PROBLEM_CODES: Mapping[str, str] = {code: text for code, (_, text) in TEXTS.items()}

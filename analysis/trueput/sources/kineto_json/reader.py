@@ -13,11 +13,11 @@ import pyarrow as pa
 from trueput.clock import ClockKind
 from trueput.scan import Damage, JsonTexts, byte_chunks
 from trueput.source_api import Batch, Clock, Fact, Item, ReadOptions
-from trueput.sources.kineto_json.framing import Framer, Segment
+from trueput.sources.kineto_json.framing import MAX_TAIL, Framer, Segment
 from trueput.sources.kineto_json.metadata import Device, Metadata
 from trueput.sources.kineto_json.names import file_rank, process_key
 from trueput.sources.kineto_json.problems import Problems
-from trueput.sources.kineto_json.repair import Mended, list_end, mend, whole_events
+from trueput.sources.kineto_json.repair import Mended, is_cut, list_end, mend, whole_events
 from trueput.sources.kineto_json.rows import STRUCTURE, WANTED, Rows
 
 SEGMENT_BYTES = 512 << 10
@@ -165,6 +165,10 @@ class Reader:
             yield from self._ready.batches(events)
         self._ready.key  # noqa: B018  the head is read even where no event is
         if end is not None:
+            depth = 1 + (b"{" in framer.head)
+            if len(rest) < MAX_TAIL and is_cut(text[end:], depth):
+                self._partial = True
+                self._problems.add("KINETO021", place=framer.rest_place)
             self._metadata.take(text[end:].encode("utf-8", "replace"))
 
     def _summary(self) -> Iterator[Item]:

@@ -43,6 +43,8 @@ _ID = {key: re.compile(rf'"{key}"\s*:\s*(?:"([^"]*)"|(-?\d+))') for key in ("pid
 _TIME = {key: re.compile(rf'"{key}"\s*:\s*{_NUMBER}') for key in ("ts", "dur")}
 _ARG = re.compile(rf'"({"|".join(_ARGS)})"\s*:\s*"?(-?\d{{1,18}})\b')
 _ARGS_START = re.compile(r'"args"\s*:\s*\{')
+_CONTENT = re.compile(r"[{\[\"]")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[\[\]{}]', re.S)
 _BORDER = re.compile(r'\}\s*,?\s*(?=\{\s*"(?:ph|name)"\s*:)')
 
 
@@ -118,10 +120,28 @@ def list_end(text: str, start: int) -> int | None:
     return match.start(1) if match else None
 
 
+def is_cut(text: str, depth: int) -> bool:
+    """Return whether a text ends before all its brackets are closed; `depth` are open before it.
+
+    Quotes that nobody escaped may hide brackets: a text that then ends in a bracket is none.
+    """
+    in_string = False
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        in_string = token == '"' or (token[0] == '"' and token[-1] != '"')
+        if len(token) == 1 and token in "[]{}":
+            depth += 1 if token in "[{" else -1
+            if depth <= 0:
+                return False
+    return not (in_string and text.rstrip().endswith("}"))
+
+
 def _take_fields(piece: str, wanted: frozenset[str], found: Mended) -> None:
     event, end, _ = _one(piece, len(piece) - len(piece.lstrip()))
     if end is not None and isinstance(event, dict):
         found.events.append(_written(event))
+        if _CONTENT.search(piece, end):  # something that is no JSON stands before the next event
+            _take_fields(piece[end:].lstrip(" \t\r\n,"), wanted, found)
         return
     category = _CAT.search(piece)
     if category is not None and category[1].lower() not in wanted:

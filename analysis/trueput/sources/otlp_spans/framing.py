@@ -46,6 +46,7 @@ class Broken:
 def documents(path: Path) -> Iterator[Document | Broken]:
     """Yield the documents of the file in order, and what could not be read between them."""
     pending = _Pending()
+    opened: list[int] = []  # lines of lists whose documents stand on lines of their own
     for line in _lines(path):
         if isinstance(line, Broken):
             yield from pending.end("damaged" if line.kind == "damaged" else "broken")
@@ -53,9 +54,15 @@ def documents(path: Path) -> Iterator[Document | Broken]:
             continue
         number, text, ended = line
         text = text.strip()
+        if not pending.parts and text in _FRAMES:
+            opened += [number] if text == b"[" else []
+            del opened[len(opened) - text.startswith(b"]") :]
         if text and not (text in _FRAMES and not pending.parts):
             yield from pending.add(number, text, ended)
-    yield from pending.end("cut")
+    if pending.parts:
+        yield from pending.end("cut")
+    elif opened:
+        yield Broken("cut", opened[0])
 
 
 def _decode(text: bytes) -> Any:

@@ -22,7 +22,7 @@ WITH devices AS MATERIALIZED (
   SELECT d.device_ix, o.kind, o.start_at_ns, o.end_at_ns
   FROM raw.gpu_ops AS o
   JOIN devices AS d ON d.run_id = o.run_id AND d.device_key = o.device_key
-  WHERE o.kind <> 'graph_span' AND o.end_at_ns > o.start_at_ns
+  WHERE o.kind <> 'graph_span' AND o.end_at_ns > o.start_at_ns AND is_counted(o.quality)
 ), reached AS (
   SELECT device_ix, 'kernel_union' AS metric, start_at_ns, end_at_ns,
     max(end_at_ns) OVER (PARTITION BY device_ix ORDER BY start_at_ns

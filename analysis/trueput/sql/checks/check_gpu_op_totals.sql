@@ -3,7 +3,7 @@ WITH counted AS (
   SELECT run_id, source_id, device_key, min(process_key) AS process_key, min(device) AS device, count(*) AS operations,
     count(*) FILTER (kind = 'graph_span') AS graph_spans, min(start_at_ns) AS first_at_ns, max(end_at_ns) AS last_at_ns
   FROM raw.gpu_ops
-  WHERE run_id IN (SELECT run_id FROM raw.gpu_op_totals)
+  WHERE run_id IN (SELECT run_id FROM raw.gpu_op_totals) AND is_counted(quality)
   GROUP BY run_id, source_id, device_key
 )
 SELECT coalesce(k.run_id, c.run_id) AS run_id, coalesce(k.source_id, c.source_id) AS source_id,

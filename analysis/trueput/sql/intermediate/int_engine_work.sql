@@ -27,7 +27,7 @@ WITH sums AS (
 ), measured AS (
   SELECT
     s.*, w.window_ns, d.engine_ranks AS devices, coalesce(l.missing_steps, 0) AS missing_steps,
-    s.prefill + s.decode + s.recompute + s.unattributed - w.window_ns * d.engine_ranks AS excess,
+    s.prefill + s.decode + s.recompute + s.unattributed - device_time(w.window_ns, d.engine_ranks) AS excess,
     x.recomputed_tokens IS NULL AS is_open,
     x.recompute_ns_high AS run_recompute_high
   FROM sums AS s
@@ -35,7 +35,7 @@ WITH sums AS (
   JOIN int_devices AS d ON d.run_id = s.run_id
   LEFT JOIN lost AS l ON l.run_id = s.run_id
   LEFT JOIN raw.run_recompute AS x ON x.run_id = s.run_id
-  WHERE w.window_ns > 0
+  WHERE w.window_ns > 0 AND is_storable(device_time(w.window_ns, d.engine_ranks))
 ), long AS (
   SELECT run_id, window_ns, devices, excess, is_open, is_open AND recompute = 0 AS recompute_unknown, unnest([
     {'work': 'prefill', 'ns': prefill, 'low': CASE WHEN is_open THEN 0 ELSE prefill_low END, 'high': prefill_high},

@@ -35,7 +35,7 @@ WITH classes AS (
     ON b.run_id = d.run_id AND b.device_key = d.device_key
 ), unseen AS (
   -- GPUs of the run that no profile shows
-  SELECT d.run_id, w.window_ns * (d.gpu_count - p.profiled) AS time_ns
+  SELECT d.run_id, device_time(w.window_ns, d.gpu_count - p.profiled) AS time_ns
   FROM int_devices AS d
   JOIN (SELECT run_id, count(*) AS profiled FROM int_gpu_devices GROUP BY run_id) AS p ON p.run_id = d.run_id
   JOIN int_gpu_windows AS w ON w.run_id = d.run_id
@@ -57,9 +57,9 @@ WITH classes AS (
 )
 SELECT c.run_id, c.work, c.outcome, max(w.window_ns) AS window_ns,
   max(n.devices) AS devices,
-  CAST(sum(c.time_ns) AS BIGINT) AS time_ns,
-  CAST(sum(c.low_ns) AS BIGINT) AS time_ns_low,
-  CAST(sum(c.high_ns) AS BIGINT) AS time_ns_high
+  TRY_CAST(sum(c.time_ns) AS BIGINT) AS time_ns,
+  TRY_CAST(sum(c.low_ns) AS BIGINT) AS time_ns_low,
+  TRY_CAST(sum(c.high_ns) AS BIGINT) AS time_ns_high
 FROM cells AS c
 JOIN int_gpu_windows AS w ON w.run_id = c.run_id AND w.is_placed
 JOIN (
@@ -69,3 +69,4 @@ JOIN (
   GROUP BY p.run_id
 ) AS n ON n.run_id = c.run_id
 GROUP BY c.run_id, c.work, c.outcome
+HAVING is_storable(device_time(max(w.window_ns), max(n.devices)))

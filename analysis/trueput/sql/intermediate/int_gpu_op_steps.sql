@@ -40,3 +40,4 @@ SELECT o.run_id, o.device_key, o.kind, o.class, o.start_at_ns, o.end_at_ns, coal
 FROM raw.gpu_ops AS o
 LEFT JOIN calls AS c
   ON c.process = place_number(o.run_id, o.source_id, o.process_key) AND c.correlation_id = o.correlation_id
+WHERE is_counted(o.quality)

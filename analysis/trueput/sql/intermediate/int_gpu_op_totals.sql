@@ -8,4 +8,5 @@ SELECT o.run_id, o.source_id, o.device_key, min(o.process_key), min(o.device), c
   count(*) FILTER (o.kind = 'graph_span'), min(o.start_at_ns), max(o.end_at_ns)
 FROM raw.gpu_ops AS o
 JOIN int_gpu_ops_runs AS r ON r.run_id = o.run_id
+WHERE is_counted(o.quality)
 GROUP BY o.run_id, o.source_id, o.device_key

@@ -15,7 +15,7 @@ WITH devices AS MATERIALIZED (
   FROM raw.gpu_ops AS o
   JOIN devices AS d ON d.run_id = o.run_id AND d.device_key = o.device_key
   JOIN windows AS w ON w.run_id = o.run_id
-  WHERE o.kind <> 'graph_span' AND o.end_at_ns > o.start_at_ns
+  WHERE o.kind <> 'graph_span' AND o.end_at_ns > o.start_at_ns AND is_counted(o.quality)
 ), kernels AS (
   SELECT device_ix, start_ns, end_ns,
     max(end_ns) OVER (PARTITION BY device_ix ORDER BY start_ns

@@ -7,8 +7,8 @@ WITH steps AS (
   FROM int_steps GROUP BY run_id
 ), rungs AS (
   SELECT s.run_id, 'engine_step' AS metric,
-    CAST(least(s.busy_ns, w.window_ns * d.engine_ranks) AS DOUBLE) AS value, 'ns' AS unit,
-    ratio(least(s.busy_ns, w.window_ns * d.engine_ranks), w.window_ns * d.engine_ranks) AS rate, 'reported' AS basis
+    CAST(least(s.busy_ns, device_time(w.window_ns, d.engine_ranks)) AS DOUBLE) AS value, 'ns' AS unit,
+    ratio(least(s.busy_ns, device_time(w.window_ns, d.engine_ranks)), device_time(w.window_ns, d.engine_ranks)) AS rate, 'reported' AS basis
   FROM steps AS s
   JOIN int_run_windows AS w ON w.run_id = s.run_id
   JOIN int_devices AS d ON d.run_id = s.run_id

@@ -29,7 +29,7 @@ WITH shared AS (
 )
 SELECT
   g.run_id, g.work, g.outcome, g.time_ns, g.time_ns_low, g.time_ns_high,
-  ratio(g.time_ns, g.window_ns * g.devices) AS share_ratio,
+  ratio(g.time_ns, device_time(g.window_ns, g.devices)) AS share_ratio,
   g.window_ns, CAST(g.devices AS BIGINT) AS devices,
   CASE WHEN g.work IN ('idle', 'communication', 'copy') THEN 'measured' WHEN g.work = 'unattributed' THEN 'unknown'
     ELSE 'inferred' END AS basis
@@ -47,7 +47,7 @@ SELECT
   CAST(exact_ns AS BIGINT) AS time_ns,
   CAST(least(cell_low, exact_ns) AS BIGINT) AS time_ns_low,
   CAST(greatest(cell_high, exact_ns) AS BIGINT) AS time_ns_high,
-  ratio(exact_ns, window_ns * devices) AS share_ratio,
+  ratio(exact_ns, device_time(window_ns, devices)) AS share_ratio,
   window_ns, devices,
   -- where recompute is only bounded, so is what lies beside it in the same steps
   CASE WHEN work = 'idle' THEN 'reported' WHEN work = 'unattributed' THEN 'unknown'

@@ -30,6 +30,7 @@ WITH ranges AS (
   FROM calls AS l
   JOIN raw.gpu_ops AS o
     ON place_number(o.run_id, o.source_id, o.process_key) = l.process AND o.correlation_id = l.correlation_id
+  WHERE is_counted(o.quality)
 )
 SELECT
   r.run_id, r.name, l.device, count(*) AS operations,

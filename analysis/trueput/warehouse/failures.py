@@ -1,0 +1,39 @@
+"""What to tell when the database cannot compute a view or read a file of the store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+from trueput.errors import StoreError, TrueputError, ViewError
+
+_FILE: Final = re.compile(r"[^\"'\n]*?(/[^\"'\n]+?\.parquet)")
+_AGAIN: Final = (
+    "ingest its run again: `trueput ingest --replace PATH`; `trueput sql --run NAME` asks others"
+)
+
+
+def damaged_file(error: Exception, of: Collection[str] | None = None) -> StoreError | None:
+    """Return what to tell where a Parquet file of the store cannot be read; None for the rest.
+
+    `of`: the files of the store, where the error may be about a file of the user's own.
+    """
+    found = _FILE.search(str(error))
+    if found is None or (of is not None and found[1] not in of):
+        return None
+    return StoreError(f"`{found[1]}`: damaged, cannot be read ({_first_line(error)})", _AGAIN)
+
+
+def view_failure(name: str, error: Exception) -> TrueputError:
+    """Return what to tell of a view that cannot be computed: which, and the database's reason."""
+    if (damaged := damaged_file(error)) is not None:
+        return damaged
+    return ViewError(
+        f"the view `{name}` cannot be computed: {_first_line(error)}",
+        "this is a bug of trueput; other views, and `sql --run NAME` for other runs, still answer",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,110 @@
+"""Files of a store that are gone, cut or overwritten: told by name, and written again by ingest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ingest.made import content, write_log
+
+from trueput.errors import QueryError, StoreError
+from trueput.ingest.store import Store
+from trueput.verbs.ingest import ingest
+from trueput.verbs.opening import Reading
+from trueput.verbs.runs import runs
+from trueput.verbs.show import show
+from trueput.verbs.sql import sql
+
+
+@pytest.fixture
+def how(tmp_path: Path) -> Reading:
+    """A store with two runs, `hurt` and `well`, of folders of these names beside it."""
+    for name in ("hurt", "well"):
+        write_log(tmp_path / name / "server.log")
+    reading = Reading(store=tmp_path / "store")
+    ingest([tmp_path / "hurt", tmp_path / "well"], store=reading.store)
+    return reading
+
+
+def part(how: Reading, table: str) -> Path:
+    """The file of a table of the run `hurt`."""
+    assert how.store is not None
+    manifest = Store(how.store).manifest("hurt")
+    assert manifest is not None
+    return how.store / manifest.files[table][0]
+
+
+def gone(path: Path) -> None:
+    """Remove a file."""
+    path.unlink()
+
+
+def cut(path: Path) -> None:
+    """Keep the first half of a file."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path: Path) -> None:
+    """Keep nothing of a file."""
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [gone, cut, empty])
+@pytest.mark.parametrize("table", ["request_events", "engine_steps", "runs"])
+def test_a_damaged_file_is_named_and_other_runs_answer(how: Reading, damage, table: str) -> None:  # type: ignore[no-untyped-def]
+    path = part(how, table)
+    before = content(path.parents[2], "hurt")
+    damage(path)
+    for question in (lambda: show("hurt", how), lambda: sql("FROM gpu_activity", how)):
+        with pytest.raises(StoreError) as error:
+            question()
+        assert path.name in error.value.message
+        assert "ingest" in (error.value.hint or "")
+    assert sql("SELECT run_id FROM goodput", how, ["well"]).rows == [("well",)]
+    assert show("well", how)["runs"][0]["run_id"] == "well"
+    notes: list[str] = []
+    listed = runs(Reading(store=how.store, note=notes.append))
+    assert [row["run_id"] for row in listed] == ["well"]
+    assert path.name in notes[0]
+    # the same bytes again
+    assert how.store is not None
+    (done,) = ingest([how.store.parent / "hurt"], store=how.store)
+    assert done.state == "replaced"
+    assert content(path.parents[2], "hurt") == before
+    assert len(runs(how)) == 2
+    (again,) = ingest([how.store.parent / "hurt"], store=how.store)
+    assert again.state == "unchanged"
+
+
+def test_a_file_with_other_bytes_is_told_and_replaced(how: Reading) -> None:
+    path = part(how, "request_events")
+    path.write_bytes(b"x" * path.stat().st_size)
+    for question in (lambda: show("hurt", how), lambda: sql("FROM requests", how)):
+        with pytest.raises(StoreError, match=path.name):
+            question()
+    assert how.store is not None
+    (done,) = ingest([how.store.parent / "hurt"], store=how.store, replace=True)
+    assert done.state == "replaced"
+    assert show("hurt", how)["runs"][0]["run_id"] == "hurt"
+
+
+def test_a_file_of_the_user_is_not_one_of_the_store(how: Reading, tmp_path: Path) -> None:
+    (tmp_path / "mine.parquet").write_bytes(b"no parquet")
+    with pytest.raises(QueryError, match="mine"):
+        sql(f"FROM read_parquet('{tmp_path}/mine.parquet')", how)
+
+
+def test_a_path_heals_its_own_run(how: Reading) -> None:
+    gone(part(how, "engine_steps"))
+    assert how.store is not None
+    assert show(str(how.store.parent / "hurt"), how)["runs"][0]["run_id"] == "hurt"
+
+
+def test_a_damaged_manifest_is_told_and_written_again(how: Reading) -> None:
+    assert how.store is not None
+    (how.store / "_runs" / "hurt.json").write_text('{"run_id": "hu')
+    with pytest.raises(StoreError, match=r"hurt\.json"):
+        runs(how)
+    assert show("well", how)["runs"][0]["run_id"] == "well"
+    ingest([how.store.parent / "hurt"], store=how.store)
+    assert len(runs(how)) == 2
