@@ -2,8 +2,8 @@
 -- Formula: the parts of the kept stretches inside the window; kernels alone, and with the copies and
 -- memsets that ran while no kernel did. Where no stretches are kept, from the operations.
 -- is_floor: captures of the device hide operations (int_gpu_hidden): it was busy for at least as long.
--- 0 only where such operations were captured at other times, none can be hidden, and the capture covers
--- the whole window; else a union of nothing has no row.
+-- 0 only where such operations were captured at other times, none can be hidden, and operations of the
+-- device lie on both sides of the window; else a union of nothing has no row.
 -- device and window_ns are those of the device's own row and of the run's window.
 WITH windows AS MATERIALIZED (
   -- an end that is not known cuts nothing
@@ -25,18 +25,11 @@ WITH windows AS MATERIALIZED (
   SELECT run_id, device_key, 'gpu_op_union', CAST(sum(busy_ns) AS BIGINT) FROM kinds GROUP BY run_id, device_key
   UNION ALL
   SELECT run_id, device_key, metric, busy_ns FROM int_gpu_op_unions
-), known AS (
-  SELECT u.run_id, u.device_key, u.metric, u.busy_ns FROM unions AS u WHERE u.busy_ns > 0
-  UNION ALL
-  SELECT u.run_id, u.device_key, u.metric, u.busy_ns
-  FROM unions AS u
-  JOIN int_gpu_windows AS w ON w.run_id = u.run_id AND w.from_ns < w.to_ns
-  JOIN int_gpu_devices AS d ON d.run_id = u.run_id AND d.device_key = u.device_key
-  WHERE u.busy_ns = 0 AND NOT d.is_blind AND NOT d.is_partial
-    AND d.captured_from_ns <= w.from_ns AND d.captured_to_ns >= w.to_ns
 )
 SELECT u.run_id, u.device_key, d.device, u.metric, u.busy_ns, w.window_ns, h.is_blind OR h.is_partial AS is_floor
-FROM known AS u
+FROM unions AS u
 JOIN int_gpu_device_numbers AS d ON d.run_id = u.run_id AND d.device_key = u.device_key
 JOIN int_gpu_hidden AS h ON h.run_id = u.run_id AND h.device_key = u.device_key
 JOIN int_gpu_windows AS w ON w.run_id = u.run_id
+WHERE u.busy_ns > 0
+  OR (w.from_ns < w.to_ns AND h.first_op_ns <= w.from_ns AND h.last_op_ns >= w.to_ns AND NOT h.is_blind AND NOT h.is_partial)
