@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from trueput.cli.pages.show_page import _outcomes
+from trueput.cli.pages.show_page import _ledger, _outcomes
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,34 @@ def test_no_count_exceeds_the_one_before(
     _outcomes(Console(file=out, width=160), row)
     (counts,) = [line for line in out.getvalue().splitlines() if line.strip().startswith("120")]
     assert re.split(r"\s{2,}", counts.strip()) == shown
+
+
+def ledger_page(basis: str, time_ns: int, high_ns: int) -> str:
+    """The ledger of a run with 10 ns of decode and so much idle; no rung of activity."""
+    cell: dict[str, Any] = {"outcome": "none", "window_ns": 100, "devices": 1, "time_ns_low": 0}
+    rows = [
+        {**cell, "work": "decode", "time_ns": 10, "time_ns_high": 10, "basis": "inferred"},
+        {**cell, "work": "idle", "time_ns": time_ns, "time_ns_high": high_ns, "basis": basis},
+    ]
+    out = io.StringIO()
+    found: dict[str, Any] = {"gpu_ledger": rows, "gpu_activity": [], "gpu_idle": []}
+    _ledger(Console(file=out, width=160), found)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("basis", "time_ns", "caption"),
+    [
+        # the ledger itself says whose time it holds: a window without an operation has no rung
+        ("measured", 90, "Where the GPUs' time went"),
+        ("bounded", 0, "Where the GPUs' time went"),
+        ("reported", 90, "Where the engine's time went"),
+    ],
+)
+def test_the_caption_follows_the_ledger(basis: str, time_ns: int, caption: str) -> None:
+    assert ledger_page(basis, time_ns, 90).splitlines()[1].startswith(caption)
+
+
+def test_hidden_time_is_told_as_at_most_idle() -> None:
+    assert "idle: at most 90 ns" in ledger_page("bounded", 0, 90)
+    assert "at most" not in ledger_page("measured", 90, 90)

@@ -156,6 +156,24 @@ def test_activity_on_one_side_only_is_inconclusive() -> None:
     assert found.verdict is Verdict.INCONCLUSIVE
 
 
+@pytest.mark.parametrize("floor", ["baseline", "candidate"])
+def test_a_lower_bound_of_gpu_time_shows_neither_a_rise_nor_its_absence(floor: str) -> None:
+    """A damaged or blind profile: the union may be anything above what was seen."""
+
+    def side(name: str, share: float) -> list[RunFigures]:
+        basis = "bounded" if name == floor else "measured"
+        rung = {"device": 0, "metric": "kernel_union", "value": share * 1e11, "unit": "ns",
+                "rate": share, "window_ns": 10**11, "basis": basis}  # fmt: skip
+        return [replace(one, gpu_activity=(rung,)) for one in repeats(name, 3)]
+
+    for shares in ((0.4, 0.8), (0.8, 0.8), (0.8, 0.4)):
+        found = judge(side("baseline", shares[0]), side("candidate", shares[1]))
+        headline = worst(found, "activity-without-goodput")
+        assert headline.outcome == "inconclusive"
+        assert f"only a lower bound in a run of the {floor}" in headline.conclusion
+        assert found.verdict is Verdict.INCONCLUSIVE
+
+
 def test_activity_on_neither_side_does_not_apply() -> None:
     found = judge(repeats("a", 3, activity=False), repeats("b", 3, activity=False))
     assert worst(found, "activity-without-goodput").outcome == "not_applicable"

@@ -76,7 +76,7 @@ def test_cells_are_near_their_truth(runs: Runs, scenario: str, profile: str) -> 
         assert abs(have - want) <= room, f"{key}: {have} instead of {want}"
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", [*PROFILES, "nsys_graph"])
 def test_cells_sum_exactly_to_the_window(runs: Runs, profile: str) -> None:
     rows = runs.ledger("regression_candidate", profile)
     assert sum(r["time_ns"] for r in rows) == rows[0]["window_ns"] * rows[0]["devices"]

@@ -83,9 +83,54 @@ def engine_record(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
 
 
 @st.composite
+def gpu_record(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
+    """A profile of two devices: operations of any kind, calls, steps and captures, whole or not."""
+    rows: dict[str, list[dict[str, Any]]] = {"gpu_ops": [], "gpu_launches": [], "gpu_steps": []}
+    for number in range(draw(st.integers(0, 10))):
+        start = draw(st.integers(-SECOND, 4 * SECOND))
+        rows["gpu_ops"].append({
+            "source_id": draw(st.sampled_from(["f", "g"])),
+            "device_key": draw(st.sampled_from(["G0", "G1"])),
+            "kind": draw(st.sampled_from(["kernel", "kernel", "memcpy", "memset", "graph_span"])),
+            "class": draw(st.sampled_from([None, "compute", "communication"])),
+            "process_key": draw(st.sampled_from([None, "p", "p"])),
+            "correlation_id": draw(st.sampled_from([None, number])),
+            "start_at_ns": start,
+            "end_at_ns": start + draw(st.integers(0, SECOND)),
+        })  # fmt: skip
+        if draw(st.booleans()):
+            called = draw(st.integers(-SECOND, 4 * SECOND))
+            rows["gpu_launches"].append({
+                "process_key": "p", "thread_key": draw(st.sampled_from(["t", "u"])),
+                "correlation_id": number, "start_at_ns": called, "end_at_ns": called + 5,
+            })  # fmt: skip
+    for ix in range(draw(st.integers(0, 4))):
+        parts = [draw(st.integers(0, 4)) / 12 for _ in range(3)]  # their sum is at most 1
+        works = dict(zip(("prefill", "decode", "recompute"), parts, strict=True))
+        rows["gpu_steps"].append({
+            "process_key": "p", "thread_key": "t", "gpu_step_ix": ix, "start_at_ns": ix * SECOND,
+            "end_at_ns": ix * SECOND + draw(st.integers(0, 2 * SECOND)),
+            **{f"{work}_ratio{end}": part for work, part in works.items()
+               for end in ("", "_low", "_high")},
+            **draw(st.sampled_from([{}, {"engine": "0", "incarnation": 0, "step_ix": ix}])),
+        })  # fmt: skip
+    told = st.sampled_from([None, False, True])
+    rows["gpu_captures"] = [
+        {"source_id": source, "status": draw(st.sampled_from(["whole", "partial"])),
+         "graph_mode": draw(st.sampled_from([None, "graph", "node"])),
+         "graph_launches": draw(counts), "graphs_hidden": draw(told),
+         "operations_lost": draw(told)}
+        for source in ("f", "g")
+    ]  # fmt: skip
+    clock = draw(st.sampled_from(["utc", "utc", "relative"]))
+    rows["sources"] = [{"source_id": source, "clock_kind": clock} for source in ("f", "g")]
+    return rows if rows["gpu_ops"] else {}
+
+
+@st.composite
 def runs(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
     """The raw tables of one small run."""
-    rows = {"requests": draw(requests()), **draw(engine_record())}
+    rows = {"requests": draw(requests()), **draw(engine_record()), **draw(gpu_record())}
     known = sorted({r["request_id"] for r in rows["requests"]})
     total = draw(st.none() | st.integers(0, 50))
     if draw(st.booleans()):

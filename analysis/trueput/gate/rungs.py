@@ -83,6 +83,15 @@ def _rung(
     if missing:
         reason = f"not observed in every run of the {' and the '.join(missing)}"
         return Rung(metric, shown, basis, None, reason)
+    floors = [
+        name
+        for name, side in zip(("baseline", "candidate"), (baseline, candidate), strict=True)
+        if any(text(row, "basis") == "bounded" for run in side for row in _rows(run, metric))
+    ]
+    if floors:
+        # a profile hid or lost operations: neither a rise nor its absence can be shown
+        reason = f"only a lower bound in a run of the {' and the '.join(floors)}"
+        return Rung(metric, shown, basis, None, reason)
     samples = [[sample for sample in side if sample is not None] for side in sides]
     values = [sample.value for side in samples for sample in side]
     if 0 in values:

@@ -31,8 +31,13 @@ TABLES: Final = (
 _MARKS = ("CUPTI_ACTIVITY_KIND_", "META_DATA_", "NVTX_", "TARGET_INFO_", "GPU_METRICS")
 
 
-def read_export(tables: Tables, table_names: frozenset[str], *, partial: bool) -> Iterator[Item]:
-    """Yield everything of an export. `partial` says that damage is known already."""
+def read_export(
+    tables: Tables, table_names: frozenset[str], *, partial: bool, lost: bool = False
+) -> Iterator[Item]:
+    """Yield everything of an export.
+
+    `partial` says that damage is known already, `lost` that a table of operations is among it.
+    """
     tally = Tally(CODES)
     if not any(name.startswith(_MARKS) for name in table_names):
         tally.add("NSYS001", text="none of its tables is there")
@@ -59,7 +64,9 @@ def read_export(tables: Tables, table_names: frozenset[str], *, partial: bool) -
     rows = list(devices.rows())
     if rows:
         yield Batch("gpu_devices", rows)
-    yield Batch("gpu_captures", [_capture(told, counts, calls, damaged=damaged)])
+    captured = _capture(told, counts, calls, damaged=damaged)
+    captured["operations_lost"] = lost or counts.damaged
+    yield Batch("gpu_captures", [captured])
     yield Fact("profiled", True)
     hardware = devices.hardware()
     if hardware:
@@ -78,6 +85,7 @@ def _capture(told: Told, counts: Counts, calls: LaunchCounts, *, damaged: bool) 
         "status": "partial" if damaged else "whole",
         "graph_mode": told.graph_mode(counts.graph_nodes, spans),
         "graph_launches": calls.graph_launches if calls.traced else None,
+        "graphs_hidden": _graphs_hidden(counts, calls) if calls.traced else None,
         "kernel_rows": counts.rows.get("kernel", 0),
         "graph_span_rows": spans,
         "dropped_rows": counts.dropped + told.lost,
@@ -85,6 +93,13 @@ def _capture(told: Told, counts: Counts, calls: LaunchCounts, *, damaged: bool) 
         "started_at_ns": start,
         "ended_at_ns": counts.last_ns if damaged else end,
     }
+
+
+def _graphs_hidden(counts: Counts, calls: LaunchCounts) -> bool:
+    """Say whether graphs were launched and nothing but whole spans, or nothing, is seen of them."""
+    if not calls.graph_launches or counts.graph_nodes:
+        return False
+    return counts.rows.get("graph_span", 0) > 0 or not calls.graphs_seen
 
 
 def _judge(tally: Tally, told: Told, counts: Counts, calls: LaunchCounts, devices: Devices) -> None:
@@ -95,7 +110,7 @@ def _judge(tally: Tally, told: Told, counts: Counts, calls: LaunchCounts, device
         tally.add("NSYS010", text="CUDA was traced" if asked else "CUDA was perhaps not traced")
     if calls.launches and not counts.total:
         tally.add("NSYS016", count=calls.launches)
-    elif calls.graph_launches and not counts.graph_nodes and not spans:
+    elif _graphs_hidden(counts, calls) and not spans:
         tally.add("NSYS011", count=calls.graph_launches)
     if spans:
         tally.add("NSYS022", count=spans)

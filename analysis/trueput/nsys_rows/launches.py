@@ -48,6 +48,8 @@ class LaunchCounts:
     traced: bool = False
     launches: int = 0
     graph_launches: int = 0
+    graphs_seen: bool = False
+    """Whether an operation has the id of a graph launch."""
     damaged: bool = False
 
 
@@ -88,7 +90,10 @@ class Launches:
             self.counts.graph_launches += int(api.flags(graph).sum())
         thread = coded(batch.column("globalTid"))
         processes = [None if t is None else t & ~THREAD_MASK for t in thread.values]
-        keep = api.flags(launch) | self._joined(batch, thread, processes)
+        joined = self._joined(batch, thread, processes)
+        if any(graph):
+            self.counts.graphs_seen |= bool((api.flags(graph) & joined).any())
+        keep = api.flags(launch) | joined
         keep &= self._sound(batch, keep)
         if not keep.any():
             return None

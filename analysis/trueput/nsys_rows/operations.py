@@ -41,6 +41,12 @@ _COMMON = (
     "start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid",
 )  # fmt: skip
 _FEW: Final = 3
+_KERNEL: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
+_MEMCPY: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
+_MEMSET: Final = "CUPTI_ACTIVITY_KIND_MEMSET"
+_GRAPH_TRACE: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+OPERATION_TABLES: Final = frozenset((_KERNEL, _MEMCPY, _MEMSET, _GRAPH_TRACE))
+"""The tables that hold what ran on a device."""
 
 
 @dataclass
@@ -83,15 +89,14 @@ class Operations:
 
     def read(self) -> Iterator[Item]:
         """Yield the rows of gpu_ops: kernels, copies, memsets, spans of whole graphs."""
-        kernel = "CUPTI_ACTIVITY_KIND_KERNEL"
         name = next(
             (n for n in ("demangledName", "shortName", "mangledName", "nameId")
-             if n in self.tables.columns(kernel)), None
+             if n in self.tables.columns(_KERNEL)), None
         )  # fmt: skip
-        yield from self._table(kernel, "kernel", (name,) if name else ())
-        yield from self._table("CUPTI_ACTIVITY_KIND_MEMCPY", "memcpy", ("bytes", "copyKind"))
-        yield from self._table("CUPTI_ACTIVITY_KIND_MEMSET", "memset", ("bytes",))
-        yield from self._table("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "graph_span", ())
+        yield from self._table(_KERNEL, "kernel", (name,) if name else ())
+        yield from self._table(_MEMCPY, "memcpy", ("bytes", "copyKind"))
+        yield from self._table(_MEMSET, "memset", ("bytes",))
+        yield from self._table(_GRAPH_TRACE, "graph_span", ())
 
     def _table(self, table: str, kind: str, more: tuple[str, ...]) -> Iterator[Item]:
         self.counts.rows.setdefault(kind, 0)

@@ -116,8 +116,13 @@ def test_damaged_files(tmp_path: Path) -> None:
     files[RUNTIME].write_bytes(files[RUNTIME].read_bytes()[:-20])
     items = read_folder(files)[KERNEL]
     assert problems_of(items)["NSYS002"] >= 1
-    assert rows_of(items)["gpu_captures"][0]["status"] == "partial"
+    [capture] = rows_of(items)["gpu_captures"]
+    # the calls alone are lost
+    assert (capture["status"], capture["operations_lost"]) == ("partial", False)
     assert len(rows_of(items)["gpu_ops"]) == 4
+    files[MEMCPY].write_bytes(files[MEMCPY].read_bytes()[:-20])
+    [capture] = rows_of(read_folder(files)[KERNEL])["gpu_captures"]
+    assert (capture["status"], capture["operations_lost"]) == ("partial", True)
     files[KERNEL].write_bytes(b"PAR1 and nothing more")
     alone = read_items(SOURCE, files[KERNEL], ReadOptions())
     assert "NSYS001" in problems_of(alone)

@@ -96,7 +96,8 @@ def test_eager_operations_and_their_calls(tmp_path: Path) -> None:
     [capture] = rows["gpu_captures"]
     assert capture == {
         "profiler": "nsys", "schema_version": "3.25.0", "status": "whole", "graph_mode": None,
-        "graph_launches": 0, "kernel_rows": 2, "graph_span_rows": 0, "dropped_rows": 0,
+        "graph_launches": 0, "graphs_hidden": False, "operations_lost": False,
+        "kernel_rows": 2, "graph_span_rows": 0, "dropped_rows": 0,
         "overhead_ns": None, "started_at_ns": 0, "ended_at_ns": 1_000_000,
     }  # fmt: skip
 
@@ -137,6 +138,7 @@ def test_graph_mode_gives_spans_not_kernels(tmp_path: Path) -> None:
     [capture] = rows["gpu_captures"]
     assert (capture["graph_mode"], capture["graph_launches"]) == ("graph", 3)
     assert (capture["kernel_rows"], capture["graph_span_rows"]) == (0, 3)
+    assert capture["graphs_hidden"] is True
     assert capture["dropped_rows"] == 1
     problems = problems_of(items)
     assert problems["NSYS006"] == 1
@@ -154,6 +156,7 @@ def test_node_mode_shares_the_launch_among_kernels(tmp_path: Path) -> None:
     assert [o["graph_node_id"] for o in rows["gpu_ops"]] == [1, 2, 3, 4]
     assert {o["correlation_id"] for o in rows["gpu_ops"]} == {9}
     assert rows["gpu_captures"][0]["graph_mode"] == "node"
+    assert rows["gpu_captures"][0]["graphs_hidden"] is False
     assert "NSYS011" not in problems_of(items)
 
 
@@ -163,7 +166,26 @@ def test_a_capture_that_is_blind_to_graphs_says_so(tmp_path: Path) -> None:
         KERNEL: [kernel(10, 20, 1)],
         RUNTIME: [call(1, 2, 1), call(3, 4, 2, name=11), call(5, 6, 3, name=11)],
     }
-    assert problems_of(items_of(tmp_path, content))["NSYS011"] == 2
+    items = items_of(tmp_path, content)
+    assert problems_of(items)["NSYS011"] == 2
+    assert rows_of(items)["gpu_captures"][0]["graphs_hidden"] is True
+
+
+def test_what_was_seen_decides_whether_graphs_are_hidden(tmp_path: Path) -> None:
+    """Not the mode that was asked for: kernels tied to a graph launch by their id are its own."""
+    content = {
+        "META_DATA_CAPTURE": [{"name": "CUDA_GRAPH_TRACE_OPTIONS:MODE", "value": "Node"}],
+        "StringIds": strings(),
+        KERNEL: [kernel(10, 20, 1), kernel(30, 40, 2)],
+        RUNTIME: [call(1, 2, 1), call(3, 4, 2, name=11)],
+    }
+    items = items_of(tmp_path, content)
+    assert rows_of(items)["gpu_captures"][0]["graphs_hidden"] is False
+    assert "NSYS011" not in problems_of(items)
+    blind = items_of(tmp_path, {**content, KERNEL: [kernel(10, 20, 1)]})
+    assert rows_of(blind)["gpu_captures"][0]["graphs_hidden"] is True
+    no_calls = items_of(tmp_path, {"StringIds": strings(), KERNEL: [kernel(10, 20, 1)]})
+    assert rows_of(no_calls)["gpu_captures"][0]["graphs_hidden"] is None
 
 
 def test_launches_without_any_operation(tmp_path: Path) -> None:

@@ -116,6 +116,27 @@ def test_lines_that_are_no_rows(tmp_path: Path) -> None:
     assert rows["gpu_captures"][0]["dropped_rows"] == 2
 
 
+@pytest.mark.parametrize(
+    ("lines", "lost"),
+    [
+        # in order of start: what is cut off began after all that is read
+        ((kernel("10"), kernel("20"), kernel("20")), False),
+        ((kernel("20"), kernel("10")), True),
+        # two reports in one file: each begins anew
+        ((kernel("10"), "\n" + HEADER, kernel("20")), True),
+    ],
+)
+def test_a_cut_report_is_known_up_to_its_cut(
+    tmp_path: Path, lines: tuple[str, ...], lost: bool
+) -> None:
+    whole = read_text(tmp_path, HEADER + "".join(lines))
+    [capture] = rows_of(whole)["gpu_captures"]
+    assert (capture["status"], capture["operations_lost"]) == ("whole", False)
+    cut = read_text(tmp_path, HEADER + "".join(lines) + "30,1")
+    [capture] = rows_of(cut)["gpu_captures"]
+    assert (capture["status"], capture["operations_lost"]) == ("partial", lost)
+
+
 def test_sums_become_no_operations(tmp_path: Path) -> None:
     items = read_text(tmp_path, SUMS)
     assert rows_of(items) == {}

@@ -164,9 +164,9 @@ def _ledger(console: Console, found: Found) -> None:
     if not rows:
         return
     devices = rows[0]["devices"]
-    on_gpu = any(r["metric"] == "kernel_union" for r in found["gpu_activity"]) and any(
-        r["work"] == "idle" and r["basis"] == "measured" for r in rows
-    )
+    idle = [r for r in rows if r["work"] == "idle"]
+    # on engine ranks idle is what printed step times leave over: reported, never seen
+    on_gpu = any(r["basis"] != "reported" for r in idle)
     what = "GPU" if on_gpu else "engine rank"
     note = f"{span(rows[0]['window_ns'])} x {devices} {what}{'s' if devices != 1 else ''}"
     if on_gpu:
@@ -195,6 +195,13 @@ def _ledger(console: Console, found: Found) -> None:
         lines.append(line)
     names = ["work", "time", "share", "", *(o.replace("_", " ") for o in outcomes)]
     table(console, names, lines, right=("time", "share", *names[4:]))
+    if on_gpu and any(r["basis"] == "bounded" for r in idle):
+        most = sum(r["time_ns_high"] for r in idle)
+        say(
+            console,
+            f"idle: at most {span(most)}; the profile hides operations (graph launches without "
+            "their kernels) or lost them (damage), which may have run there",
+        )
     for row in found["gpu_idle"]:
         if row["queue_empty_ns"] is not None and row["idle_ns"]:
             empty, waiting = span(row["queue_empty_ns"]), span(row["work_waiting_ns"])

@@ -18,7 +18,7 @@ from trueput.sources.kineto_json.metadata import Device, Metadata
 from trueput.sources.kineto_json.names import file_rank, process_key
 from trueput.sources.kineto_json.problems import Problems
 from trueput.sources.kineto_json.repair import Mended, is_cut, list_end, mend, whole_events
-from trueput.sources.kineto_json.rows import STRUCTURE, WANTED, Rows
+from trueput.sources.kineto_json.rows import STRUCTURE, WANTED, Rows, Totals
 
 SEGMENT_BYTES = 512 << 10
 WINDOW_BYTES = 8 << 20
@@ -219,14 +219,18 @@ class Reader:
 
     def _capture(self) -> dict[str, Any]:
         totals, metadata = self._ready.totals, self._metadata
-        from_graphs = totals.graph_nodes or totals.graph_kernels or totals.graphs & totals.shared
-        partial = self._partial or self._problems.count("KINETO004")
+        from_graphs = _from_graphs(totals)
+        partial = bool(self._partial or self._problems.count("KINETO004"))
         return {
             "profiler": "kineto",
             "schema_version": metadata.schema_version,
             "status": "partial" if partial else "whole",
             "graph_mode": "node" if from_graphs else None,
             "graph_launches": totals.graph_launches if totals.launches else None,
+            "graphs_hidden": (totals.graph_launches > 0 and not from_graphs)
+            if totals.launches
+            else None,
+            "operations_lost": partial,
             "kernel_rows": totals.kernels,
             "graph_span_rows": 0,
             "dropped_rows": self._problems.count(*_LOST_EVENTS) + (metadata.lost_records or 0),
@@ -248,9 +252,7 @@ class Reader:
         totals, metadata, add = self._ready.totals, self._metadata, self._problems.add
         if not totals.operations:
             add("KINETO012" if totals.launches else "KINETO011")
-        elif totals.graph_launches and not (
-            totals.graph_nodes or totals.graph_kernels or totals.graphs & totals.shared
-        ):
+        elif totals.graph_launches and not _from_graphs(totals):
             add("KINETO013", totals.graph_launches)
         span = totals.ops_last_ns - totals.ops_first_ns
         if totals.operations >= 20 and totals.longest_ns * 2 > span:
@@ -302,6 +304,11 @@ def _joined(segment: Segment, at: int) -> tuple[Mended | None, int]:
         if found.broken is None and found.end is None and found.events:
             return found, last
     return None, at
+
+
+def _from_graphs(totals: Totals) -> bool:
+    """Say whether any kernel is seen to come from a graph launch."""
+    return bool(totals.graph_nodes or totals.graph_kernels or totals.graphs & totals.shared)
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from trueput.nsys_rows.codes import CODES
 from trueput.nsys_rows.export import TABLES, read_export
+from trueput.nsys_rows.operations import OPERATION_TABLES
 from trueput.source_api import NOT_MINE, Item, Problem, ReadOptions, Sniff, Source
 from trueput.tally import meanings
 
@@ -56,7 +57,8 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
     broken = tables.unreadable()
     for table in broken:
         yield _problem("NSYS001" if len(broken) == len(files) else "NSYS002", table)
-    yield from read_export(tables, tables.names, partial=bool(broken))
+    lost = not OPERATION_TABLES.isdisjoint(broken)
+    yield from read_export(tables, tables.names, partial=bool(broken), lost=lost)
 
 
 def _table(name: str) -> str:

@@ -103,7 +103,9 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
         devices = operations.devices()
         if devices:
             yield Batch("gpu_devices", devices)
-        yield Batch("gpu_captures", [operations.capture(partial=damaged)])
+        yield Batch(
+            "gpu_captures", [operations.capture(partial=damaged or tally.count("NSTAT005") > 0)]
+        )
         yield Fact("profiled", True)
         names = {row["name"] for row in devices} - {None}
         if len(names) == 1:

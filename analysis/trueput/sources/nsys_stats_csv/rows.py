@@ -72,6 +72,8 @@ class Operations:
         self.spans = 0
         self.traces = 0
         self.dropped = 0
+        self._latest_ns = 0
+        self._in_order = True
 
     def header(self, header: Header) -> None:
         """Note the report that begins here."""
@@ -107,6 +109,8 @@ class Operations:
                 self._tally.add("NSTAT003", line + at)
                 self.dropped += 1
                 continue
+            self._in_order = self._in_order and begin >= self._latest_ns
+            self._latest_ns = begin
             ordinal, key = self._device(device)
             row: dict[str, Any] = {
                 "start_at_ns": begin,
@@ -147,10 +151,14 @@ class Operations:
         ]
 
     def capture(self, *, partial: bool) -> dict[str, Any]:
-        """Return the row of gpu_captures."""
+        """Return the row of gpu_captures.
+
+        The report is in order of start: what follows a cut began after all that is read.
+        """
         return {
             "profiler": "nsys",
             "status": "partial" if partial else "whole",
+            "operations_lost": partial and not (self._in_order and self.traces == 1),
             "kernel_rows": self.kernels,
             "graph_span_rows": self.spans,
             "dropped_rows": self.dropped,

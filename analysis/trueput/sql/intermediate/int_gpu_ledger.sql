@@ -1,8 +1,10 @@
 -- One row per run, work and outcome of profiled GPU time, over all its devices, in exact ns.
 -- Formula: each device and class of time has an exact length; its cells are rounded down and the
--- heaviest takes the rest, so that the cells of a device sum to the window.
--- Gaps inside the capture are idle; outside it, or where graph launches hide their kernels, nothing
--- is known: unattributed.
+-- heaviest takes the rest, so that the cells of a device sum to the window. Time of a class that no
+-- work was found for is unattributed: no time leaves with a join.
+-- Gaps inside the capture are idle; outside it, where graph launches hide their kernels, or where
+-- operations were lost to damage, nothing is known: unattributed, and idle's high says how much of it
+-- may be idle.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH classes AS (
   SELECT run_id, device_key, class, CAST(sum(time_ns) AS BIGINT) AS class_ns
@@ -12,13 +14,15 @@ WITH classes AS (
     sum(weight_high_ns) AS w_high
   FROM int_gpu_cells GROUP BY run_id, device_key, class, work, outcome
 ), shared AS (
-  SELECT c.run_id, c.device_key, c.class, w.work, w.outcome, c.class_ns,
-    CAST(floor(c.class_ns * ratio(w.w, sum(w.w) OVER part)) AS BIGINT) AS cell_ns,
-    CAST(floor(w.w_low) AS BIGINT) AS low_ns,
-    CAST(ceil(w.w_high) AS BIGINT) AS high_ns,
-    row_number() OVER (PARTITION BY c.run_id, c.device_key, c.class ORDER BY w.w DESC, w.work, w.outcome) AS place
+  SELECT c.run_id, c.device_key, c.class, coalesce(w.work, 'unattributed') AS work,
+    coalesce(w.outcome, 'unknown') AS outcome, c.class_ns,
+    CAST(floor(coalesce(c.class_ns * ratio(w.w, sum(w.w) OVER part), 0)) AS BIGINT) AS cell_ns,
+    CAST(floor(coalesce(w.w_low, 0)) AS BIGINT) AS low_ns,
+    CAST(ceil(coalesce(w.w_high, 0)) AS BIGINT) AS high_ns,
+    row_number() OVER (
+      PARTITION BY c.run_id, c.device_key, c.class ORDER BY w.w DESC NULLS LAST, w.work, w.outcome) AS place
   FROM classes AS c
-  JOIN weighed AS w ON w.run_id = c.run_id AND w.device_key = c.device_key AND w.class = c.class
+  LEFT JOIN weighed AS w ON w.run_id = c.run_id AND w.device_key = c.device_key AND w.class = c.class
   WINDOW part AS (PARTITION BY c.run_id, c.device_key, c.class)
 ), exact AS (
   SELECT run_id, work, outcome, low_ns, high_ns,
@@ -28,7 +32,7 @@ WITH classes AS (
 ), gaps AS (
   SELECT d.run_id, w.window_ns,
     not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) AS captured_ns,
-    coalesce(b.busy_ns, 0) AS busy_ns, d.is_blind
+    coalesce(b.busy_ns, 0) AS busy_ns, d.is_blind OR d.is_partial AS is_blind
   FROM int_gpu_devices AS d
   JOIN int_gpu_windows AS w ON w.run_id = d.run_id
   LEFT JOIN (SELECT run_id, device_key, sum(time_ns) AS busy_ns FROM int_gpu_segments GROUP BY run_id, device_key) AS b

@@ -1,4 +1,5 @@
--- One row per run, device and union: how long at least one operation ran, inside the window.
+-- One row per run, device and union: how long at least one operation ran, inside the window; 0 where
+-- all of them lie outside.
 -- Of runs of which ingest kept no stretches: from the operations themselves.
 -- Formula: by start, each operation adds what reaches beyond all before it. Never a sum over streams.
 -- Does not count: whole-graph spans, host-side waits, operations of no duration.
@@ -20,12 +21,12 @@ WITH devices AS MATERIALIZED (
   SELECT device_ix, start_ns, end_ns,
     max(end_ns) OVER (PARTITION BY device_ix ORDER BY start_ns
       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached_ns
-  FROM clipped WHERE kind = 'kernel' AND end_ns > start_ns
+  FROM clipped WHERE kind = 'kernel'
 ), operations AS (
   SELECT device_ix, start_ns, end_ns,
     max(end_ns) OVER (PARTITION BY device_ix ORDER BY start_ns
       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached_ns
-  FROM clipped WHERE end_ns > start_ns
+  FROM clipped
 ), unions AS (
   SELECT device_ix, 'kernel_union' AS metric,
     CAST(sum(greatest(0, end_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) AS BIGINT) AS busy_ns

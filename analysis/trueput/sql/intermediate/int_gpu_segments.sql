@@ -1,7 +1,8 @@
 -- One row per run, device, class of time and step: how long the device was in it, inside the window.
 -- The device's time is cut at every start and end of an operation; a piece is compute where a
--- compute kernel runs, else communication, else copy (so both are exposed only), else graph_span.
--- A piece belongs to the step of the operation of its class that started last.
+-- compute kernel runs, else communication, else copy (so both are exposed only), else graph_span,
+-- which is whatever is no kernel, copy or memset.
+-- A piece belongs to the step of the operation of its class that started last; -1 where none is known.
 -- Computed once. The ledger reads it several times, and there are two cuts for each operation.
 WITH edges AS (
   SELECT run_id, device_key, at_ns,
@@ -12,7 +13,7 @@ WITH edges AS (
       CASE WHEN o.kind = 'kernel' AND o.class IS DISTINCT FROM 'communication' THEN e.change ELSE 0 END AS compute,
       CASE WHEN o.kind = 'kernel' AND o.class = 'communication' THEN e.change ELSE 0 END AS communication,
       CASE WHEN o.kind IN ('memcpy', 'memset') THEN e.change ELSE 0 END AS copy,
-      CASE WHEN o.kind = 'graph_span' THEN e.change ELSE 0 END AS span,
+      CASE WHEN o.kind IN ('kernel', 'memcpy', 'memset') THEN 0 ELSE e.change END AS span,
       CASE WHEN e.change = 1 AND o.kind = 'kernel' AND o.class IS DISTINCT FROM 'communication'
         THEN o.gpu_step_ix END AS compute_step,
       CASE WHEN e.change = 1 AND o.kind = 'kernel' AND o.class = 'communication' THEN o.gpu_step_ix END AS communication_step,
@@ -44,8 +45,8 @@ WITH edges AS (
   SELECT run_id, device_key, length_ns,
     CASE WHEN compute > 0 THEN 'compute' WHEN communication > 0 THEN 'communication'
       WHEN copy > 0 THEN 'copy' WHEN span > 0 THEN 'graph_span' END AS class,
-    CASE WHEN compute > 0 THEN compute_step WHEN communication > 0 THEN communication_step
-      WHEN copy > 0 THEN copy_step END AS gpu_step_ix
+    coalesce(CASE WHEN compute > 0 THEN compute_step WHEN communication > 0 THEN communication_step
+      WHEN copy > 0 THEN copy_step END, -1) AS gpu_step_ix
   FROM pieces WHERE length_ns > 0
 )
 SELECT run_id, device_key, class, gpu_step_ix, CAST(sum(length_ns) AS BIGINT) AS time_ns

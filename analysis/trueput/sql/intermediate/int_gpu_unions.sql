@@ -1,6 +1,9 @@
 -- One row per run, device and union: how long at least one operation ran, inside the window.
 -- Formula: the parts of the kept stretches inside the window; kernels alone, and with the copies and
 -- memsets that ran while no kernel did. Where no stretches are kept, from the operations.
+-- is_floor: captures of the device hide operations (int_gpu_hidden): it was busy for at least as long.
+-- 0 only where such operations were captured at other times, none can be hidden, and operations of the
+-- device lie on both sides of the window; else a union of nothing has no row.
 -- device and window_ns are those of the device's own row and of the run's window.
 WITH windows AS MATERIALIZED (
   -- an end that is not known cuts nothing
@@ -9,13 +12,12 @@ WITH windows AS MATERIALIZED (
   WHERE run_id IN (SELECT run_id FROM raw.gpu_op_totals)
 ), kinds AS (
   SELECT b.run_id, b.device_key, b.kind,
-    CAST(sum(
+    CAST(sum(CASE WHEN b.end_at_ns > w.from_ns AND b.start_at_ns < w.to_ns THEN
       CASE WHEN b.end_at_ns > w.to_ns THEN w.to_ns ELSE b.end_at_ns END
       - CASE WHEN b.start_at_ns < w.from_ns THEN w.from_ns ELSE b.start_at_ns END
-    ) AS BIGINT) AS busy_ns
+    ELSE 0 END) AS BIGINT) AS busy_ns
   FROM raw.gpu_busy AS b
   JOIN windows AS w ON w.run_id = b.run_id AND w.from_ns < w.to_ns
-  WHERE b.end_at_ns > w.from_ns AND b.start_at_ns < w.to_ns
   GROUP BY b.run_id, b.device_key, b.kind
 ), unions AS (
   SELECT run_id, device_key, 'kernel_union' AS metric, busy_ns FROM kinds WHERE kind = 'kernel'
@@ -24,7 +26,10 @@ WITH windows AS MATERIALIZED (
   UNION ALL
   SELECT run_id, device_key, metric, busy_ns FROM int_gpu_op_unions
 )
-SELECT u.run_id, u.device_key, d.device, u.metric, u.busy_ns, w.window_ns
+SELECT u.run_id, u.device_key, d.device, u.metric, u.busy_ns, w.window_ns, h.is_blind OR h.is_partial AS is_floor
 FROM unions AS u
 JOIN int_gpu_device_numbers AS d ON d.run_id = u.run_id AND d.device_key = u.device_key
+JOIN int_gpu_hidden AS h ON h.run_id = u.run_id AND h.device_key = u.device_key
 JOIN int_gpu_windows AS w ON w.run_id = u.run_id
+WHERE u.busy_ns > 0
+  OR (w.from_ns < w.to_ns AND h.first_op_ns <= w.from_ns AND h.last_op_ns >= w.to_ns AND NOT h.is_blind AND NOT h.is_partial)

@@ -1,7 +1,8 @@
 -- One row per run, device and rung of the ladder of activity; device NULL for engine-wide rungs (the
 -- run's figure over devices is a sum, never a row). Unions are of intervals, never sums over streams.
 -- engine_step is the sum of printed step times, cut at the window; scheduled_tokens and flops are
--- work, not time. rate: time rungs per window-second and device, the others per window-second.
+-- work, not time. A union of a capture that hides or lost operations is a lower bound (`bounded`).
+-- rate: time rungs per window-second and device, the others per window-second.
 WITH steps AS (
   SELECT run_id, sum(elapsed_ns) AS busy_ns, sum(context_tokens + generation_tokens) AS tokens
   FROM int_steps GROUP BY run_id
@@ -32,7 +33,8 @@ SELECT g.run_id, NULL::BIGINT AS device, g.metric, g.value, g.unit, g.rate, w.wi
 FROM rungs AS g
 JOIN int_run_windows AS w ON w.run_id = g.run_id
 UNION ALL
-SELECT u.run_id, u.device, u.metric, CAST(u.busy_ns AS DOUBLE), 'ns', ratio(u.busy_ns, u.window_ns), u.window_ns, 'measured'
+SELECT u.run_id, u.device, u.metric, CAST(u.busy_ns AS DOUBLE), 'ns', ratio(u.busy_ns, u.window_ns), u.window_ns,
+  CASE WHEN u.is_floor THEN 'bounded' ELSE 'measured' END
 FROM int_gpu_unions AS u
 UNION ALL
 SELECT t.run_id, t.device, t.metric, t.value, t.unit,

@@ -31,7 +31,9 @@ SELECT
   g.run_id, g.work, g.outcome, g.time_ns, g.time_ns_low, g.time_ns_high,
   ratio(g.time_ns, device_time(g.window_ns, g.devices)) AS share_ratio,
   g.window_ns, CAST(g.devices AS BIGINT) AS devices,
-  CASE WHEN g.work IN ('idle', 'communication', 'copy') THEN 'measured' WHEN g.work = 'unattributed' THEN 'unknown'
+  -- a gap of a capture that hides or lost operations is unattributed: idle is only known to be at most its high
+  CASE WHEN g.work = 'idle' AND g.time_ns_low < g.time_ns_high THEN 'bounded'
+    WHEN g.work IN ('idle', 'communication', 'copy') THEN 'measured' WHEN g.work = 'unattributed' THEN 'unknown'
     ELSE 'inferred' END AS basis
 FROM int_gpu_ledger AS g
 WHERE g.time_ns > 0 OR g.work = 'idle'
