@@ -167,7 +167,6 @@ class Reader:
         if end is not None:
             depth = 1 + (b"{" in framer.head)
             if len(rest) < MAX_TAIL and is_cut(text[end:], depth):
-                self._partial = True
                 self._problems.add("KINETO021", place=framer.rest_place)
             self._metadata.take(text[end:].encode("utf-8", "replace"))
 
@@ -220,7 +219,9 @@ class Reader:
     def _capture(self) -> dict[str, Any]:
         totals, metadata = self._ready.totals, self._metadata
         from_graphs = _from_graphs(totals)
-        partial = bool(self._partial or self._problems.count("KINETO004"))
+        lost = bool(self._partial or self._problems.count("KINETO004"))
+        # a file that ends behind its list of events holds all of them
+        partial = lost or bool(self._problems.count("KINETO021"))
         return {
             "profiler": "kineto",
             "schema_version": metadata.schema_version,
@@ -230,7 +231,7 @@ class Reader:
             "graphs_hidden": (totals.graph_launches > 0 and not from_graphs)
             if totals.launches
             else None,
-            "operations_lost": partial,
+            "operations_lost": lost,
             "kernel_rows": totals.kernels,
             "graph_span_rows": 0,
             "dropped_rows": self._problems.count(*_LOST_EVENTS) + (metadata.lost_records or 0),
