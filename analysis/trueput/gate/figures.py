@@ -158,7 +158,9 @@ class RunFigures:
             return self.unusable
         planned = self.count("planned")
         if planned and self.count("unknown") == planned:
-            return f"tells of none of its {planned} requests how it ended or how long it took"
+            what = "what its objective limits" if self.count("complete") else (
+                "how it ended or how long it took")  # fmt: skip
+            return f"tells of none of its {planned} requests {what}"
         counts = [planned, self.count("sent")]
         known = [count for count in counts if count is not None]
         if any(known) or (not known and len(self.requests)):
