@@ -153,6 +153,8 @@ def answer_tokens(run: RunFigures) -> Sample | None:
 
 def recomputed_share(run: RunFigures) -> Sample | None:
     """Return recomputed tokens as a share of the scheduled ones, with its bounds."""
+    if run.uncovered is not None:
+        return None
     row = run.recompute
     scheduled = number(row, "scheduled_tokens")
     tokens = number(row, "recomputed_tokens")
@@ -183,13 +185,15 @@ def hit_share(run: RunFigures) -> Sample | None:
 def kv_used(run: RunFigures) -> Sample | None:
     """Return the 99th percentile of the share of KV blocks in use."""
     share = number(run.batching, "kv_used_ratio_p99")
-    return None if share is None else Sample.exact(share)
+    return None if share is None or run.uncovered is not None else Sample.exact(share)
 
 
 def preempted(run: RunFigures) -> Sample | None:
     """Return preemptions for each planned request; a request may be preempted more than once."""
     count, planned = number(run.recompute, "preemptions"), run.count("planned")
-    return None if count is None or not planned else Sample.exact(count / planned)
+    if count is None or not planned or run.uncovered is not None:
+        return None
+    return Sample.exact(count / planned)
 
 
 def basis_of(rows: Sequence[Row | None]) -> str:
