@@ -73,7 +73,7 @@ WITH below AS (
   SELECT run_id, session, count(*) AS completed,
     CASE WHEN count(ttft_ns) > 0 THEN avg(coalesce(ttft_ns, 0)) END AS ttft_ns,
     CASE WHEN count(e2e_ns) = count(*) THEN avg(e2e_ns) END AS e2e_ns,
-    avg((CAST(e2e_ns AS DOUBLE) - ttft_ns) / (output_tokens - 1)) FILTER (output_tokens > 1) AS tpot_ns,
+    avg(ratio(CAST(e2e_ns AS DOUBLE) - ttft_ns, output_tokens - 1)) FILTER (output_tokens > 1) AS tpot_ns,
     CASE WHEN count(gaps_ns) = count(*) THEN coalesce(ratio(sum(list_sum(gaps_ns)), sum(len(gaps_ns))), 0) END AS gap_ns
   FROM stg_records
   WHERE vantage = 'client' AND traffic = 'load' AND status = 'ok'
