@@ -34,6 +34,10 @@ SQL_CODES: Mapping[str, str] = {
     "TIME002": "The client's instants leave the engine more or less time than it recorded.",
     "TIME003": "The engine's histograms hold more long requests than the client's times.",
     "TIME004": "The client's own times contradict each other.",
+    "COVER001": "Iterations are missing from the engine's log.",
+    "COVER002": "The engine's log begins after the load's first token, or ends before its end.",
+    "COVER003": "The engine's log schedules fewer tokens than the load received or was counted.",
+    "COVER004": "A file of the engine's record is damaged.",
 }
 """Problem codes that the view `problems` adds, where parts had to be cut to add up."""
 

@@ -165,6 +165,21 @@ def _no_means(result: Result, **change: Any) -> Result:
     return {**times(result, **change), "mean_ttft_ms": None, "mean_e2el_ms": None}
 
 
+def _share(result: Result, many: int) -> Result:
+    """Return a result whose `many` slowest requests are in wrong units; its means stay."""
+    worst = sorted(range(len(result["ttfts"])), key=lambda i: -result["latencies"][i])[:many]
+    for key in LATENCIES:
+        for place in worst:
+            value = result[key][place]
+            small = [x / 1000 for x in value] if isinstance(value, list) else value / 1000
+            result[key] = [*result[key][:place], small, *result[key][place + 1 :]]
+    return result
+
+
+def _gaps(result: Result, change: Callable[[list[float]], list[float]]) -> Result:
+    return {**result, "itls": [change(gaps) for gaps in result["itls"]]}
+
+
 ALONE: dict[str, tuple[Callable[[], Result], Callable[[Result], Result], str]] = {
     "a closed loop, latencies / 1000": (
         closed_loop, lambda r: times(r, 0.001, LATENCIES), "a closed loop keeps 4 requests",
@@ -180,6 +195,30 @@ ALONE: dict[str, tuple[Callable[[], Result], Callable[[Result], Result], str]] =
         lambda: bench([0.2] * 30, mean_ttft_ms=200.0, mean_e2el_ms=280.0),
         lambda r: times(r, 0.001, LATENCIES) | {"mean_ttft_ms": 200.0, "mean_e2el_ms": 280.0},
         "claims a mean TTFT of 200 ms",
+    ),
+    # 3 of 60 are no more than a twentieth: their means tell
+    "3 requests of 60 / 1000": (
+        lambda: bench([0.2] * 60, mean_e2el_ms=280.0), lambda r: _share(r, 3),
+        "claims a mean TTFT of 200 ms, and that of its requests is 190.01 ms",
+    ),
+    "gaps / 1000": (
+        lambda: bench([0.2] * 30), lambda r: times(r, 0.001, ("itls",)),
+        "the gaps between chunks of 30 of 30 requests do not make up their time after the first: "
+        "at the median 0.08 ms of 80 ms",
+    ),
+    # 4 of 20 ms and one of 200 ms: 200 > 280 / 5 + 5 + 5.6
+    "the longest gap left out": (
+        lambda: bench([0.2] * 30, tokens=6, slow_gap_s=0.2),
+        lambda r: _gaps(r, lambda gaps: gaps[:-1]), "at the median 80 ms of 280 ms",
+    ),
+    "gaps left out, printed means not": (
+        lambda: bench([0.2] * 30, mean_itl_ms=20.0), lambda r: _gaps(r, lambda _: []),
+        "claims a mean gap between chunks of 20 ms, and that of its requests is 0 ms",
+    ),
+    "TPOT otherwise than printed": (
+        lambda: bench([0.2] * 30, mean_tpot_ms=20.0),
+        lambda r: {**r, "output_lens": [6] * 30},
+        "claims a mean TPOT of 20 ms, and that of its requests is 16 ms",
     ),
     "all / 1000, printed rates not": (
         lambda: bench([0.2] * 30), lambda r: times(r, 0.001, ALL), "its throughput says 29.28 s",

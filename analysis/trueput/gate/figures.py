@@ -68,6 +68,7 @@ class RunFigures:
     content_hash: str | None = None
     measurement: str | None = None
     unusable: str | None = None
+    uncovered: str | None = None
 
     @classmethod
     def from_views(
@@ -78,6 +79,7 @@ class RunFigures:
         content_hash: str | None = None,
         measurement: str | None = None,
         unusable: str | None = None,
+        uncovered: str | None = None,
     ) -> RunFigures:
         """Build one run from rows keyed by view name; absent views and columns become ``None``.
 
@@ -85,6 +87,8 @@ class RunFigures:
         of ``request_outcomes``. Read beyond the public views, where given: ``activity_series`` with
         rows of ``metric, offset_ns, value``, used for the variation inside a single run.
         ``measurement`` is a digest of what was measured: runs that share it are one measurement.
+        ``uncovered`` says what the engine's record lacks of the load: what is summed over its
+        iterations is then not known.
         """
         run = _only(rows.get("runs"))
         workload = _only(rows.get("workload"))
@@ -141,6 +145,7 @@ class RunFigures:
             content_hash=content_hash or text(run, "content_sha256", "content_hash"),
             measurement=measurement,
             unusable=unusable,
+            uncovered=uncovered,
         )
 
     @property
@@ -158,7 +163,9 @@ class RunFigures:
             return self.unusable
         planned = self.count("planned")
         if planned and self.count("unknown") == planned:
-            return f"tells of none of its {planned} requests how it ended or how long it took"
+            what = "what its objective limits" if self.count("complete") else (
+                "how it ended or how long it took")  # fmt: skip
+            return f"tells of none of its {planned} requests {what}"
         counts = [planned, self.count("sent")]
         known = [count for count in counts if count is not None]
         if any(known) or (not known and len(self.requests)):

@@ -16,6 +16,8 @@ GPU_TIME = {
     "kernel_union": "GPU time (kernel union)",
     "gpu_op_union": "GPU time (kernels, copies and memsets)",
 }
+#: Rungs that are summed over the engine's iterations.
+_OF_ITERATIONS = ("engine_step", "scheduled_tokens")
 _LABELS = {**GPU_TIME, "engine_step": "engine step time", "engine_active": "engine active time"}
 #: Units that are levels already, so that devices are averaged and no rate is formed.
 _LEVELS = ("ns", "ratio")
@@ -57,6 +59,8 @@ def rungs(
     """Return every rung of GPU activity that any run shows, compared where all runs show it."""
     everyone = (*baseline, *candidate)
     metrics = {text(row, "metric") for run in everyone for row in run.gpu_activity}
+    if any(run.uncovered is not None for run in everyone):
+        metrics |= set(_OF_ITERATIONS)
     single = min(len(baseline), len(candidate)) < 2
     each = per_device(baseline, candidate)
     return tuple(
@@ -82,6 +86,10 @@ def _rung(
     basis = basis_of(rows)
     if missing:
         reason = f"not observed in every run of the {' and the '.join(missing)}"
+        partly = [run for run in (*baseline, *candidate) if _partly(run, metric)]
+        if partly:
+            reason = f"the engine's record of {partly[0].run_id} does not cover its load"
+            reason += f", nor do {len(partly) - 1} more" if partly[1:] else ""
         return Rung(metric, shown, basis, None, reason)
     floors = [
         name
@@ -99,11 +107,18 @@ def _rung(
     return Rung(metric, shown, basis, ratio_effect(samples[0], samples[1], noise))
 
 
+def _partly(run: RunFigures, metric: str) -> bool:
+    """Tell whether a rung is known of a part of the load only."""
+    return metric in _OF_ITERATIONS and run.uncovered is not None
+
+
 def _rows(run: RunFigures, metric: str) -> list[Row]:
     return [row for row in run.gpu_activity if text(row, "metric") == metric]
 
 
 def _rung_sample(run: RunFigures, metric: str, single: bool, each: bool) -> Sample | None:
+    if _partly(run, metric):
+        return None
     rates = [_rate(row, run) for row in _rows(run, metric)]
     known = sorted(rate for rate in rates if rate is not None)
     if not known or len(known) < len(rates):

@@ -12,7 +12,7 @@ from trueput.gate.resampling import median_log_sd, sum_log_sd
 from trueput.gate.statistics import Sample
 
 if TYPE_CHECKING:
-    from trueput.gate.requests import Mask, Numbers
+    from trueput.gate.requests import Mask, Numbers, Requests
 
 
 def bounded(run: RunFigures, column: str, trials: int | None = None) -> Sample | None:
@@ -92,13 +92,16 @@ def median(run: RunFigures, name: str, single: bool, *, with_failures: bool) -> 
 
 
 def mean(run: RunFigures, name: str, single: bool) -> Sample | None:
-    """Return a mean latency of survivors; ``None`` where none of them has it."""
+    """Return a mean latency of survivors; ``None`` where none of them has it.
+
+    Also ``None`` where the gaps of a twentieth of them are lost, which may be the longest ones.
+    """
     import numpy as np
 
     column, sent = run.requests.column(name), run.requests.column("sent_ns")
     chosen: Mask = run.requests.survived & ~np.isnan(column)
     values: Numbers = column[chosen]
-    if not len(values):
+    if not len(values) or (name == "longest_gap_ns" and _gaps_are_lost(run.requests)):
         return None
     window = span_ns(run)
     within = None
@@ -106,6 +109,22 @@ def mean(run: RunFigures, name: str, single: bool) -> Sample | None:
         offsets = np.nan_to_num(sent[chosen], nan=0.0)
         within = sum_log_sd(offsets, values, window, np.ones(len(values)))
     return Sample.exact(math.fsum(values.tolist()) / len(values), within)
+
+
+#: Of answers that took longer than this after their first chunk, more chunks came.
+_AT_ONCE_NS = 5e6
+_MOST_LOST = 0.05
+
+
+def _gaps_are_lost(requests: Requests) -> bool:
+    """Tell whether too many answers of several tokens, not all in one chunk, have no gaps."""
+    import numpy as np
+
+    after = requests.column("e2e_ns") - requests.column("ttft_ns")
+    one = (requests.column("output_tokens") <= 1) | (after <= _AT_ONCE_NS)
+    streamed: Mask = requests.survived & ~one
+    lost = streamed & np.isnan(requests.column("longest_gap_ns"))
+    return int(np.count_nonzero(lost)) > _MOST_LOST * int(np.count_nonzero(streamed))
 
 
 def lost_share(run: RunFigures) -> Sample | None:
@@ -134,6 +153,8 @@ def answer_tokens(run: RunFigures) -> Sample | None:
 
 def recomputed_share(run: RunFigures) -> Sample | None:
     """Return recomputed tokens as a share of the scheduled ones, with its bounds."""
+    if run.uncovered is not None:
+        return None
     row = run.recompute
     scheduled = number(row, "scheduled_tokens")
     tokens = number(row, "recomputed_tokens")
@@ -164,13 +185,15 @@ def hit_share(run: RunFigures) -> Sample | None:
 def kv_used(run: RunFigures) -> Sample | None:
     """Return the 99th percentile of the share of KV blocks in use."""
     share = number(run.batching, "kv_used_ratio_p99")
-    return None if share is None else Sample.exact(share)
+    return None if share is None or run.uncovered is not None else Sample.exact(share)
 
 
 def preempted(run: RunFigures) -> Sample | None:
     """Return preemptions for each planned request; a request may be preempted more than once."""
     count, planned = number(run.recompute, "preemptions"), run.count("planned")
-    return None if count is None or not planned else Sample.exact(count / planned)
+    if count is None or not planned or run.uncovered is not None:
+        return None
+    return Sample.exact(count / planned)
 
 
 def basis_of(rows: Sequence[Row | None]) -> str:

@@ -132,6 +132,8 @@ def gate(
     base, left_out = distinct(baseline)
     sides = [(config, *distinct(runs)) for config, runs in candidates]
     notes += tuple(dict.fromkeys([*left_out, *(note for side in sides for note in side[2])]))
+    everyone = [*base, *(run for side in sides for run in side[1])]
+    notes += tuple(dict.fromkeys(_uncovered(run) for run in everyone if run.uncovered is not None))
     notes += tuple(
         Note("notice", f"{config}: both sides are the same runs", "runs")
         for config, runs, _ in sides
@@ -157,6 +159,15 @@ def gate(
         notes=(*notes, *setting_notes(settings)),
         policy=settings,
     )
+
+
+def _uncovered(run: RunFigures) -> Note:
+    """Say that what is summed over a run's iterations is not known, and why."""
+    text = (
+        f"{run.run_id}: the engine's record does not cover its load: {run.uncovered}; its engine "
+        "step time, scheduled tokens, recompute and preemptions are unknown"
+    )
+    return Note("warning", text, "runs")
 
 
 def _exit_code(verdicts: Sequence[Verdict], policy: Policy) -> int:

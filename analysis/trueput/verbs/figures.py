@@ -9,6 +9,7 @@ from trueput.gate.figures import RunFigures
 from trueput.gate.measurements import digest
 from trueput.gate.requests import NUMBERS, OUTCOMES, Requests
 from trueput.verbs.client_files import broken_client_files, unbelievable_times
+from trueput.verbs.engine_records import uncovered_loads
 from trueput.verbs.opening import Reading, open_runs
 from trueput.warehouse.connect import literals
 from trueput.warehouse.session import Warehouse
@@ -95,6 +96,7 @@ def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
         rows["activity_series"] = warehouse.ask(_SERIES).dicts()
         requests = _requests(warehouse, run_ids)
         broken = {**unbelievable_times(warehouse), **broken_client_files(warehouse)}
+        uncovered = uncovered_loads(warehouse)
         vantages = {r["run_id"]: r["vantage"] for r in warehouse.ask(_VANTAGES).dicts()}
     rows["runs"] = [{**row, "vantage": vantages.get(row["run_id"])} for row in rows["runs"]]
     found: dict[str, dict[str, list[dict[str, Any]]]] = {
@@ -109,6 +111,7 @@ def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
             requests=requests[run_id],
             measurement=digest(requests[run_id], views),
             unusable=broken.get(run_id),
+            uncovered=uncovered.get(run_id),
         )
         for run_id, views in found.items()
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from trueput.gate import samples
 from trueput.gate.evidence import GOODPUT, Evidence
 from trueput.gate.figures import RunFigures
 from trueput.gate.limits_text import by_more, did_not
@@ -23,7 +24,7 @@ from trueput.gate.rule_api import (
     finding,
 )
 from trueput.gate.settling import most, settled_by, settling_text
-from trueput.gate.statistics import ALPHA, Effect, adjusted
+from trueput.gate.statistics import ALPHA, Effect, Sample, adjusted
 from trueput.gate.token_times import E2E, GAP, LABELS, TPOT, left_open, limit, objective
 from trueput.units import ns_text
 
@@ -155,6 +156,12 @@ def _beyond_tpot(rule: Rule, evidence: Evidence, tpot: int) -> Finding | None:
     effect, goodput = evidence.mean(GAP), evidence.goodput
     least, _ = evidence.limits(GAP, effect)
     good_least, good_margin = evidence.limits(GOODPUT, goodput)
+    if effect is None and evidence.one_sided(lambda run: _known(run, GAP)):
+        text = (
+            f"{LABELS[GAP]} is not known in every run, and the limit on TPOT ({ns_text(tpot)}) "
+            "does not hold it"
+        )
+        return _found(rule, evidence, GAP, None, (Outcome.INCONCLUSIVE, BLOCKING, text, None))
     if effect is None or not effect.rose(least) or effect.candidate <= tpot:
         return None
     text = (
@@ -202,10 +209,9 @@ def _faster(evidence: Evidence) -> bool:
     )
 
 
-def _known(run: RunFigures, metric: str) -> int | None:
-    """Return of how many requests that ended as asked a latency is known; ``None`` of none."""
-    requests = run.requests
-    return len(requests.known(metric.removesuffix("_mean"), requests.survived)) or None
+def _known(run: RunFigures, metric: str) -> Sample | None:
+    """Return the mean of a latency over the requests that ended as asked; ``None`` if unknown."""
+    return samples.mean(run, metric.removesuffix("_mean"), single=False)
 
 
 RULE = Rule(

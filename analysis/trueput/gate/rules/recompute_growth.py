@@ -69,7 +69,11 @@ def _told(run: RunFigures) -> bool:
         run.recompute, "recomputed_ratio", "recomputed_tokens", "recomputed_tokens_low",
         "recomputed_tokens_high",
     )  # fmt: skip
-    return tokens is not None or bool(number(run.recompute, "preemptions"))
+    return (
+        tokens is not None
+        or bool(number(run.recompute, "preemptions"))
+        or run.uncovered is not None
+    )
 
 
 RULE = Rule(

@@ -91,7 +91,9 @@ class Details:
         ttft = self._span("ttfts", index) or None
         latency = self._span("latencies", index)
         output = self._count("output_lens", index)
-        token_gaps = int(gaps.sum()) if gaps is not None else None
+        # several tokens without a gap between them: when the last one came is not told
+        told = gaps is not None and (gaps.size > 0 or output is None or output <= 1)
+        token_gaps = int(gaps.sum()) if gaps is not None and told else None
         failure = self._failure(index, ttft, latency, output, gaps)
         row: dict[str, Any] = {
             "row_ix": index,

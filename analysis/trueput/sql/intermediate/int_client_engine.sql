@@ -3,10 +3,11 @@
 -- short of the engine: 5 ms, and two steps, since a client may stop its clock at the last token that
 -- has content.
 SELECT
-  q.run_id, q.session,
+  q.run_id, q.session, q.output_tokens,
   CAST(q.e2e_ns AS DOUBLE) AS e2e_ns,
   CAST(q.ttft_ns AS DOUBLE) AS ttft_ns,
   CAST(list_sum(q.gaps_ns) AS DOUBLE) AS gaps_ns,
+  len(q.gaps_ns) AS gaps,
   CAST(q.c_sent_at_ns AS DOUBLE) AS sent_ns,
   CAST(q.ended_at_ns AS DOUBLE) AS ended_ns,
   CAST(e.arrived_at_ns AS DOUBLE) AS arrived_ns,

@@ -2,8 +2,9 @@
 -- the same requests, or each other. Wrong units are the usual cause.
 -- What is tested holds for every right record, whatever the load: a request is in the client for
 -- longer than in the engine; between the ends of two requests lies no more time than the engine saw;
--- parts are shorter than the whole. 2 % are left to clocks that run at other rates, and a twentieth
--- of the requests to wrong joins.
+-- parts are shorter than the whole, and gaps make it up. 2 % are left to clocks that run at other
+-- rates, and a twentieth of the requests to wrong joins. A claimed mean is that of the client's own
+-- rows: 1 % and 10 us are left to rounding.
 WITH below AS (
   SELECT run_id, count(*) AS joined,
     count(*) FILTER (engine_e2e_ns > 1.02 * e2e_ns + slack_ns OR engine_ttft_ns > 1.02 * ttft_ns + 5e6) AS shorter,
@@ -62,20 +63,43 @@ WITH below AS (
 ), loads AS (
   SELECT run_id, session, count(*) AS requests,
     count(*) FILTER (ttft_ns > 1.02 * e2e_ns + 5e6 OR ttft_ns + gaps_ns > 1.02 * e2e_ns + 5e7) AS broken,
+    count(*) FILTER (gaps > 0 AND e2e_ns - ttft_ns - gaps_ns > gaps_slack(e2e_ns - ttft_ns, gaps)) AS gapped,
+    median(e2e_ns - ttft_ns) FILTER (gaps > 0) AS after_ns, median(gaps_ns) FILTER (gaps > 0) AS gaps_ns,
     sum(e2e_ns) AS sum_ns, avg(e2e_ns) AS e2e_ns, avg(ttft_ns) AS ttft_ns,
     max(sent_ns + e2e_ns) - min(sent_ns) AS whole_ns, max(sent_ns) - min(sent_ns) AS sends_ns
   FROM int_client_engine GROUP BY run_id, session
+), own AS (
+  -- the requests that the client counts as completed, as it timed and counted them itself
+  SELECT run_id, session, count(*) AS completed,
+    CASE WHEN count(ttft_ns) > 0 THEN avg(coalesce(ttft_ns, 0)) END AS ttft_ns,
+    CASE WHEN count(e2e_ns) = count(*) THEN avg(e2e_ns) END AS e2e_ns,
+    avg(ratio(CAST(e2e_ns AS DOUBLE) - ttft_ns, output_tokens - 1)) FILTER (output_tokens > 1) AS tpot_ns,
+    CASE WHEN count(gaps_ns) = count(*) THEN coalesce(ratio(sum(list_sum(gaps_ns)), sum(len(gaps_ns))), 0) END AS gap_ns
+  FROM stg_records
+  WHERE vantage = 'client' AND traffic = 'load' AND status = 'ok'
+  GROUP BY run_id, session
 ), claimed AS (
   SELECT d.*, l.max_concurrency, l.claimed_complete_requests,
     CAST(l.duration_ns AS DOUBLE) AS duration_ns,
     1e9 * ratio(l.claimed_complete_requests, l.claimed_request_throughput_rps) AS told_duration_ns,
-    1e6 * TRY_CAST(json_extract_string(l.claims_json, '$.mean_ttft_ms') AS DOUBLE) AS told_ttft_ns,
-    1e6 * TRY_CAST(json_extract_string(l.claims_json, '$.mean_e2el_ms') AS DOUBLE) AS told_e2e_ns,
     -- a closed loop of which every request is known to have ended well
     isinf(l.request_rate_per_s) AND d.requests >= 4 * l.max_concurrency
       AND d.requests = greatest(l.planned_requests, l.claimed_complete_requests) AS is_closed_loop
   FROM loads AS d
   JOIN raw.load_sessions AS l ON l.run_id = d.run_id AND l.session IS NOT DISTINCT FROM d.session
+), means AS (
+  -- vLLM's clients print the plain means of the rows they save, so the two agree to rounding
+  SELECT o.run_id, m.name, m.own_ns,
+    1e6 * TRY_CAST(json_extract_string(l.claims_json, m.claim) AS DOUBLE) AS told_ns
+  FROM own AS o
+  JOIN raw.load_sessions AS l ON l.run_id = o.run_id AND l.session IS NOT DISTINCT FROM o.session
+    AND o.completed = coalesce(l.claimed_complete_requests, o.completed),
+  UNNEST([
+    {'name': 'TTFT', 'claim': '$.mean_ttft_ms', 'own_ns': o.ttft_ns},
+    {'name': 'end-to-end time', 'claim': '$.mean_e2el_ms', 'own_ns': o.e2e_ns},
+    {'name': 'TPOT', 'claim': '$.mean_tpot_ms', 'own_ns': o.tpot_ns},
+    {'name': 'gap between chunks', 'claim': '$.mean_itl_ms', 'own_ns': o.gap_ns}
+  ]) AS u(m)
 )
 SELECT run_id, 'TIME001' AS code, shorter AS occurrences,
   concat('the engine recorded longer times than the client for ', shorter, ' of ', joined,
@@ -119,23 +143,21 @@ SELECT run_id, 'TIME004' AS code, 1 AS occurrences,
     ' s of its sends the client''s end-to-end times add up to ', printf('%.6g', sum_ns / 1e9), ' s only') AS text
 FROM claimed WHERE is_closed_loop AND sum_ns < 0.1 * max_concurrency * sends_ns
 UNION ALL BY NAME
-SELECT run_id, 'TIME004' AS code, 1 AS occurrences,
-  concat('the client claims a mean TTFT of ', printf('%.6g', told_ttft_ns / 1e6), ' ms, and that of its requests is ',
-    printf('%.6g', ttft_ns / 1e6), ' ms') AS text
-FROM claimed
-WHERE requests = claimed_complete_requests AND told_ttft_ns > 0 AND ttft_ns > 0
-  AND (told_ttft_ns > 2 * ttft_ns OR ttft_ns > 2 * told_ttft_ns)
+SELECT run_id, 'TIME004' AS code, gapped AS occurrences,
+  concat('the gaps between chunks of ', gapped, ' of ', requests,
+    ' requests do not make up their time after the first: at the median ', printf('%.6g', gaps_ns / 1e6), ' ms of ',
+    printf('%.6g', after_ns / 1e6), ' ms') AS text
+FROM loads WHERE gapped * 20 > requests
 UNION ALL BY NAME
 SELECT run_id, 'TIME004' AS code, 1 AS occurrences,
-  concat('the client claims a mean end-to-end time of ', printf('%.6g', told_e2e_ns / 1e6),
-    ' ms, and that of its requests is ', printf('%.6g', e2e_ns / 1e6), ' ms') AS text
-FROM claimed
-WHERE requests = claimed_complete_requests AND told_e2e_ns > 0 AND e2e_ns > 0
-  AND (told_e2e_ns > 2 * e2e_ns OR e2e_ns > 2 * told_e2e_ns)
+  concat('the client claims a mean ', name, ' of ', printf('%.6g', told_ns / 1e6), ' ms, and that of its requests is ',
+    printf('%.6g', own_ns / 1e6), ' ms') AS text
+FROM means
+WHERE told_ns > 0 AND abs(told_ns - own_ns) > 0.01 * greatest(told_ns, own_ns) + 1e4
 UNION ALL BY NAME
 SELECT run_id, 'TIME004' AS code, 1 AS occurrences,
   concat('the client claims a duration of ', printf('%.6g', duration_ns / 1e9), ' s, and its throughput says ',
     printf('%.6g', told_duration_ns / 1e9), ' s') AS text
 FROM claimed
 WHERE duration_ns > 0 AND told_duration_ns > 0
-  AND (told_duration_ns > 2 * duration_ns OR duration_ns > 2 * told_duration_ns)
+  AND (told_duration_ns > 1.02 * duration_ns + 1e7 OR duration_ns > 1.02 * told_duration_ns + 1e7)

@@ -13,7 +13,7 @@ WITH has AS (
     x.preemptions, x.evidence AS preemption_evidence,
     p.slo, w.basis AS window_basis,
     z.basis AS recompute_basis, z.method AS recompute_method,
-    l.aggregates, d.gpu_count, s.unsure, s.unsure_file
+    l.aggregates, d.gpu_count, s.unsure, s.unsure_file, y.uncovered
   FROM raw.runs AS r
   LEFT JOIN int_run_facts AS f ON f.run_id = r.run_id
   LEFT JOIN (
@@ -48,6 +48,9 @@ WITH has AS (
       min(source_id) FILTER (clock_uncertainty_ns IS NULL) AS unsure_file
     FROM raw.sources WHERE clock_kind <> 'none' GROUP BY run_id HAVING count(*) > 1
   ) AS s ON s.run_id = r.run_id
+  LEFT JOIN (
+    SELECT run_id, min(text) AS uncovered FROM int_engine_coverage GROUP BY run_id
+  ) AS y ON y.run_id = r.run_id
 ), answers AS (
   SELECT run_id, unnest([
     {'question': 'how requests ended',
@@ -76,9 +79,10 @@ WITH has AS (
      'source': preemption_evidence,
      'improve': CASE WHEN preemptions IS NULL THEN 'scrape /metrics during the run (vllm:num_preemptions_total)' END},
     {'question': 'recomputed tokens',
-     'best_basis': coalesce(recompute_basis, 'unknown'),
+     'best_basis': CASE WHEN uncovered IS NOT NULL THEN 'unknown' ELSE coalesce(recompute_basis, 'unknown') END,
      'source': nullif(recompute_method, 'none'),
-     'improve': CASE WHEN steps = 0 THEN 'run the engine with --enable-logging-iteration-details'
+     'improve': CASE WHEN uncovered IS NOT NULL THEN concat('keep the engine''s whole record: ', uncovered)
+       WHEN steps = 0 THEN 'run the engine with --enable-logging-iteration-details'
        WHEN conservation_counters = 0 THEN 'scrape /metrics during the run'
        WHEN recompute_basis = 'bounded' THEN 'aborted requests blur the balance; a run without aborts is exact' END},
     {'question': 'which requests were preempted, and what it cost them',
@@ -90,12 +94,13 @@ WITH has AS (
        WHEN gapped_clients = 0 THEN 'run the client with --save-detailed (token gaps)'
        ELSE 'run the engine with --otlp-traces-endpoint' END},
     {'question': 'GPU activity',
-     'best_basis': CASE WHEN is_blind OR is_partial THEN 'bounded' WHEN operations > 0 THEN 'measured' WHEN steps > 0 THEN 'reported' ELSE 'unknown' END,
+     'best_basis': CASE WHEN is_blind OR is_partial THEN 'bounded' WHEN operations > 0 THEN 'measured' WHEN steps > 0 AND uncovered IS NULL THEN 'reported' ELSE 'unknown' END,
      'source': CASE WHEN is_partial THEN 'profile that lost operations to damage: unions are at least, idle at most'
        WHEN is_blind THEN 'profile without the kernels of graph launches: unions are at least, idle at most'
        WHEN operations > 0 THEN 'profile' WHEN steps > 0 THEN 'engine steps: time in iterations, not GPU time' END,
      'improve': CASE WHEN is_partial THEN 'give the whole profile: this file is damaged'
        WHEN is_blind THEN 'profile every kernel of a graph (nsys: --cuda-graph-trace=node), or run with --enforce-eager'
+       WHEN uncovered IS NOT NULL THEN concat('keep the engine''s whole record: ', uncovered)
        WHEN operations = 0 AND steps = 0 THEN 'run the engine with --enable-logging-iteration-details, or under a profiler' END},
     {'question': 'figures per GPU',
      'best_basis': CASE WHEN gpu_count IS NOT NULL THEN 'reported' ELSE 'unknown' END,

@@ -17,3 +17,6 @@ GROUP BY run_id
 UNION ALL BY NAME
 SELECT run_id, NULL::VARCHAR AS source_id, NULL::BIGINT AS line, code, 'warning' AS severity, text, occurrences
 FROM int_client_times
+UNION ALL BY NAME
+SELECT run_id, NULL::VARCHAR AS source_id, NULL::BIGINT AS line, code, 'warning' AS severity, text, occurrences
+FROM int_engine_coverage

@@ -1,0 +1,106 @@
+-- One row per run and reason why its engine's record does not cover the load: figures that are summed
+-- over iterations (step time, scheduled tokens, recompute) are then those of a part of it.
+-- What is tested holds for every whole record: iterations are numbered without holes, the first is
+-- logged before the first token that a client received and the last not before its last answer (but
+-- for the log's one-second resolution), and each token after an answer's first was scheduled as a
+-- generation token (drafts and recompute only add to them; a preempted request may get one token of a
+-- resumed prefill). 2 % are left to counts of other tokenisers, one iteration in 1,000 to torn lines.
+WITH load AS (
+  SELECT run_id, min(sent_ns) AS from_ns, max(ended_ns) AS to_ns,
+    min(sent_ns + coalesce(ttft_ns, e2e_ns)) AS first_ns,
+    sum(greatest(output_tokens - 1, 0)) AS tokens, count(*) AS requests,
+    count(sent_ns) = count(*) AND count(ended_ns) = count(*) AS is_timed
+  FROM int_client_engine GROUP BY run_id
+), resolution AS (
+  -- how far instants of the log and of the client may lie apart; NULL where that is not known
+  SELECT s.run_id,
+    CASE WHEN count(*) = count(s.clock_uncertainty_ns) THEN 1e9 + sum(s.clock_uncertainty_ns) END AS slack_ns
+  FROM (
+    SELECT run_id, kind, CASE WHEN count(*) = count(clock_uncertainty_ns) THEN max(clock_uncertainty_ns) END AS clock_uncertainty_ns
+    FROM (
+      SELECT DISTINCT t.run_id, 'log' AS kind, t.source_id FROM raw.engine_steps AS t
+      UNION ALL
+      SELECT DISTINCT q.run_id, 'client', q.source_id FROM raw.requests AS q WHERE q.vantage = 'client'
+    ) AS f
+    JOIN raw.sources AS c USING (run_id, source_id)
+    GROUP BY run_id, kind
+  ) AS s GROUP BY s.run_id
+), numbered AS (
+  SELECT t.run_id, t.logged_at_ns, t.dummy, t.generation_tokens, t.context_requests,
+    t.step_ix - lag(t.step_ix) OVER life AS ahead,
+    greatest(t.covers_steps, lag(t.covers_steps) OVER life, 1) AS covers,
+    lag(t.logged_at_ns) OVER life AS before_ns,
+    l.from_ns - r.slack_ns AS from_ns, l.to_ns + r.slack_ns AS to_ns
+  FROM raw.engine_steps AS t
+  LEFT JOIN load AS l ON l.run_id = t.run_id
+  LEFT JOIN resolution AS r ON r.run_id = t.run_id
+  WINDOW life AS (PARTITION BY t.run_id, t.source_id, t.engine, t.incarnation ORDER BY t.step_ix)
+), logged AS (
+  SELECT run_id, count(*) AS iterations,
+    sum(ahead - covers) FILTER (ahead > covers
+      AND coalesce(logged_at_ns >= from_ns, true) AND coalesce(before_ns <= to_ns, true)) AS missing,
+    min(logged_at_ns) AS first_ns, max(logged_at_ns) AS last_ns,
+    -- of iterations without a count or an instant nothing is told
+    CASE WHEN count(*) FILTER (generation_tokens IS NULL AND NOT dummy) = 0
+      THEN sum(generation_tokens) FILTER (NOT dummy AND coalesce(logged_at_ns BETWEEN from_ns AND to_ns, true)) END AS tokens
+  FROM numbered GROUP BY run_id
+), series AS (
+  -- what each engine's own counter grew by while the load lasted
+  SELECT e.run_id, min(e.at_ns) AS from_ns, max(e.at_ns) AS to_ns,
+    greatest(arg_max(e.value, e.at_ns) - arg_min(e.value, e.at_ns), 0) AS growth
+  FROM raw.engine_samples AS e
+  JOIN load AS l ON l.run_id = e.run_id AND e.at_ns BETWEEN l.from_ns AND l.to_ns
+  WHERE e.metric = 'vllm:generation_tokens_total' AND e.kind = 'counter'
+  GROUP BY e.run_id, e.source_id, e.engine, e.incarnation, e.labels
+), grown AS (
+  SELECT run_id, min(from_ns) AS from_ns, max(to_ns) AS to_ns, sum(growth) AS growth FROM series GROUP BY run_id
+), counted AS (
+  -- a request's first token comes of its prefill
+  SELECT g.run_id, g.growth,
+    coalesce(sum(n.generation_tokens + n.context_requests) FILTER (NOT n.dummy), 0) AS tokens,
+    count(*) FILTER (n.logged_at_ns IS NULL OR n.generation_tokens IS NULL OR n.context_requests IS NULL) AS untold
+  FROM grown AS g
+  JOIN resolution AS r ON r.run_id = g.run_id
+  JOIN numbered AS n ON n.run_id = g.run_id
+    AND coalesce(n.logged_at_ns BETWEEN g.from_ns - r.slack_ns AND g.to_ns + r.slack_ns, true)
+  GROUP BY g.run_id, g.growth
+)
+SELECT run_id, 'COVER001' AS code, CAST(missing AS BIGINT) AS occurrences,
+  concat(missing, ' of ', iterations + missing, ' iterations of the engine are not in its log') AS text
+FROM logged WHERE missing * 1000 > iterations
+UNION ALL BY NAME
+SELECT g.run_id, 'COVER002' AS code, 1 AS occurrences,
+  concat('the engine''s log ends ', printf('%.3g', (l.to_ns - g.last_ns) / 1e9),
+    ' s before the last answer that its client received') AS text
+FROM logged AS g
+JOIN load AS l ON l.run_id = g.run_id
+JOIN resolution AS r ON r.run_id = g.run_id
+WHERE l.to_ns - g.last_ns > r.slack_ns
+UNION ALL BY NAME
+SELECT g.run_id, 'COVER002' AS code, 1 AS occurrences,
+  concat('the engine''s log begins ', printf('%.3g', (g.first_ns - l.first_ns) / 1e9),
+    ' s after the first token that its client received') AS text
+FROM logged AS g
+JOIN load AS l ON l.run_id = g.run_id
+JOIN resolution AS r ON r.run_id = g.run_id
+WHERE g.first_ns - l.first_ns > r.slack_ns
+UNION ALL BY NAME
+SELECT g.run_id, 'COVER003' AS code, 1 AS occurrences,
+  concat('the engine''s log schedules ', CAST(g.tokens AS BIGINT), ' generation tokens, and its client received ',
+    CAST(l.tokens AS BIGINT), ' after the first ones') AS text
+FROM logged AS g
+JOIN load AS l ON l.run_id = g.run_id
+LEFT JOIN int_preemptions AS x ON x.run_id = g.run_id
+WHERE g.tokens + coalesce(x.preemptions, 0) < 0.98 * l.tokens
+UNION ALL BY NAME
+SELECT run_id, 'COVER003' AS code, 1 AS occurrences,
+  concat('the engine''s log schedules ', CAST(tokens AS BIGINT), ' tokens that may be new, and its counter grew by ',
+    CAST(growth AS BIGINT), ' in that time') AS text
+FROM counted WHERE untold = 0 AND tokens < 0.98 * growth
+UNION ALL BY NAME
+SELECT p.run_id, 'COVER004' AS code, count(*) AS occurrences,
+  concat('the engine''s record is damaged: ', p.source_id, ' (', min(p.code), ')') AS text
+FROM raw.problems AS p
+JOIN raw.sources AS s ON s.run_id = p.run_id AND s.source_id = p.source_id
+WHERE p.severity = 'error' AND s.format IN ('vllm_log', 'prometheus_text')
+GROUP BY p.run_id, p.source_id
