@@ -12,6 +12,7 @@ from trueput.gate.figures import RunFigures
 from trueput.gate.loads import Difference, kolmogorov
 from trueput.gate.policy import parse_policy
 from trueput.gate.requests import Requests
+from trueput.gate.verdict import Verdict, gate
 
 
 def differences(base: RunFigures, cand: RunFigures, **kwargs: frozenset[str]) -> list[Difference]:
@@ -346,3 +347,67 @@ def test_a_policy_names_settings_of_the_load() -> None:
     assert policy.under_test == {"asked.dataset_name", "config.n"}
     base, cand = (replace(run("a"), asked={"dataset_name": name}) for name in ("x", "y"))
     assert blocking(base, cand, under_test=policy.under_test) == []
+
+
+# --- known on one side only ----------------------------------------------------------------------
+
+
+def held_back(base: RunFigures, cand: RunFigures) -> list[str]:
+    return [d.aspect for d in differences(base, cand) if d.holds_back and not d.blocks]
+
+
+UNKNOWN = {
+    "prompt_lengths": {"prompt_tokens": None},
+    "asked_output_lengths": {"asked_output_tokens": None},
+    "arrival_gaps": {"sent_ns": None},
+    "half the prompt_lengths": {"prompt_tokens": lambda i: None if i % 2 else 100},
+}
+
+
+@pytest.mark.parametrize(("named", "change"), UNKNOWN.items(), ids=UNKNOWN)
+def test_a_load_known_on_one_side_only_does_not_pass(named: str, change: dict[str, object]) -> None:
+    whole, hidden = run("a"), columns(run("b"), **change)
+    for base, cand in ((whole, hidden), (hidden, whole)):
+        assert held_back(base, cand) == [named.rpartition(" ")[2]]
+        found = gate([replace(base, run_id=f"b{i}") for i in range(3)],
+                     [("c", [replace(cand, run_id=f"c{i}") for i in range(3)])])  # fmt: skip
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert found.candidates[0].reason.startswith("not known to be the same load: ")
+    assert held_back(hidden, replace(hidden, run_id="c")) == []
+
+
+@pytest.mark.parametrize(
+    ("aspect", "change"),
+    [
+        ("arrival_rate", {"asked_rate_rps": None, "asked_concurrency": 4}),
+        ("concurrency", {"asked_rate_rps": 1.0}),
+        ("model", {"model": "m"}),
+        ("planned_requests", {"planned_fixed": None}),
+    ],
+)
+def test_a_value_known_on_one_side_only(aspect: str, change: dict[str, object]) -> None:
+    known = {"planned_fixed": True, "asked_rate_rps": None} | (
+        {"asked_rate_rps": 1.0, "asked_concurrency": 4} if aspect == "arrival_rate" else {}
+    )
+    one = replace(run("a"), **known)  # type: ignore[arg-type]
+    other = replace(run("b"), **{**known, **change})  # type: ignore[arg-type]
+    assert aspect in held_back(one, other)
+    assert aspect in held_back(other, one)
+    lifted = compare_sides([one], [other], under_test=frozenset({aspect}))
+    assert aspect not in [d.aspect for d in lifted if d.holds_back]
+
+
+def test_requests_left_out_without_a_planned_count() -> None:
+    """An open loop that is not known to have asked for fewer; a closed one may make more."""
+    whole = run("a")
+    fewer = replace(run("b", "g" * 45), planned_fixed=None)
+    assert held_back(whole, fewer) == ["planned_requests"]
+    assert held_back(replace(whole, planned_fixed=None), fewer) == ["planned_requests"]
+    sides = [replace(r, planned_fixed=None, asked_concurrency=8) for r in (whole, fewer)]
+    assert held_back(*sides) == []
+
+
+def test_a_regression_is_flagged_whatever_is_not_known() -> None:
+    base = [run(f"a{i}") for i in range(3)]
+    bad = [columns(run(f"b{i}", "g" * 25 + "l" * 25), prompt_tokens=None) for i in range(3)]
+    assert gate(base, [("c", bad)]).verdict is Verdict.FLAGGED

@@ -8,12 +8,14 @@ for the rules. The policy's ``[must_match]`` and ``[under_test]`` override both.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
 from trueput.gate.figures import RunFigures, text
 from trueput.gate.loads import (
     LENGTHS,
+    ONE_SIDE,
     Difference,
     Gap,
     closed_loop,
@@ -94,6 +96,8 @@ _GAPS: dict[str, Callable[[RunFigures, RunFigures], Gap | None]] = {
 }
 #: Aspects that are told of a pair of runs, not of the repeats of one side among themselves.
 _OF_PAIRS = ("client_saturation", "client_delay", "metric_meaning", PROMPT_COUNTS)
+#: Aspects of one value that must be known on both sides, or on neither, for a pass.
+_ASKED_VALUES = ("concurrency", "model")
 ASPECTS = ("planned_requests", *LENGTHS, *_GAPS, *_VALUES)
 
 
@@ -121,6 +125,7 @@ def compare_sides(
                     difference.candidate,
                     difference.difference,
                     blocks,
+                    difference.holds_back and not blocks and aspect not in under_test,
                 )
             )
     return (*found, *_among("baseline", baseline), *_among("candidate", candidate))
@@ -166,29 +171,51 @@ def _values(
 ) -> Difference | None:
     values_b = sorted({str(read(run)) for run in baseline if read(run) is not None})
     values_c = sorted({str(read(run)) for run in candidate if read(run) is not None})
-    if values_b == values_c:
+    unknown = [read(run) is None for run in (*baseline, *candidate)]
+    partly = aspect in _ASKED_VALUES and any(unknown) and not all(unknown)
+    if values_b == values_c and not partly:
         return None
+    shown_b, shown_c = ", ".join(values_b) or "unknown", ", ".join(values_c) or "unknown"
     if not values_b or not values_c:
-        shown_b, shown_c = ", ".join(values_b) or "unknown", ", ".join(values_c) or "unknown"
-        return Difference(aspect, shown_b, shown_c, "known on one side only", False)
+        return Difference(aspect, shown_b, shown_c, ONE_SIDE, False, partly)
+    if values_b == values_c:
+        return Difference(aspect, shown_b, shown_c, "not known for every run", False, True)
     return Difference(aspect, ", ".join(values_b), ", ".join(values_c), "not the same", blocks)
 
 
 def _planned(baseline: Sequence[RunFigures], candidate: Sequence[RunFigures]) -> Difference | None:
+    runs = (*baseline, *candidate)
+    told = [run.planned_fixed is not None for run in runs]
+    partly = any(told) and not all(told)
     found = _values(
         "planned_requests", baseline, candidate, lambda run: run.count("planned"), False
     )
+    if found is None and partly:
+        before, after = (
+            ", ".join(sorted({str(run.count("planned")) for run in side}))
+            + ("" if all(run.planned_fixed is not None for run in side) else " recorded")
+            for side in (baseline, candidate)
+        )
+        what = "how many were asked for is not known for every run"
+        return Difference("planned_requests", before, after, what, False, holds_back=True)
     if found is None or "unknown" in (found.baseline, found.candidate):
-        return found
+        return found if found is None else replace(found, holds_back=True)
     counts_b = [run.count("planned") or 0 for run in baseline]
     counts_c = [run.count("planned") or 0 for run in candidate]
     size = sum(counts_c) / len(counts_c) - sum(counts_b) / len(counts_b)
-    fixed = all(run.planned_fixed for run in (*baseline, *candidate))
+    fixed = all(run.planned_fixed for run in runs)
     note = "" if fixed else "; not known to be fixed by the client"
-    if not fixed and all(closed_loop(run) for run in (*baseline, *candidate)):
+    holds_back = not fixed
+    if not fixed and not partly and all(closed_loop(run) for run in runs):
+        holds_back = False
         note = "; a closed loop: better service makes more requests"
     return Difference(
-        found.aspect, found.baseline, found.candidate, f"{size:+g} requests{note}", fixed
+        found.aspect,
+        found.baseline,
+        found.candidate,
+        f"{size:+g} requests{note}",
+        fixed,
+        holds_back,
     )
 
 
@@ -201,7 +228,10 @@ def _worst(
     found = [pair for b in baseline for c in candidate if (pair := gap(b, c)) is not None]
     if not found:
         return None
-    return max(found, key=lambda pair: (pair[1].blocks, pair[0], pair[1].difference))[1]
+    return max(
+        found,
+        key=lambda pair: (pair[1].blocks, pair[1].holds_back, pair[0], pair[1].difference),
+    )[1]
 
 
 def _among(side: str, runs: Sequence[RunFigures]) -> list[Difference]:
@@ -213,7 +243,7 @@ def _among(side: str, runs: Sequence[RunFigures]) -> list[Difference]:
     for aspect in (a for a in (*ASPECTS, *settings) if a not in _OF_PAIRS):
         for other in runs[1:]:
             difference = _difference(aspect, runs[:1], [other], False)
-            if difference is None or difference.difference == "known on one side only":
+            if difference is None or difference.difference == ONE_SIDE:
                 continue
             shown = f"{runs[0].run_id} {difference.baseline}, {other.run_id} {difference.candidate}"
             values = (shown, "") if side == "baseline" else ("", shown)

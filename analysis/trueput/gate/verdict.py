@@ -261,6 +261,9 @@ def _verdict(
         if found:
             names = dict.fromkeys(item.rule for item in found)
             return verdict, f"{', '.join(names)}"
+    held_back = [item.aspect for item in case.differences if item.holds_back]
+    if held_back:
+        return Verdict.INCONCLUSIVE, f"not known to be the same load: {', '.join(held_back)}"
     if not _blocking(findings, Outcome.PASS):
         return Verdict.INCONCLUSIVE, "no blocking rule had anything to judge"
     return Verdict.PASS, f"every blocking rule passed{_only_inform(lenient)}"
