@@ -22,7 +22,7 @@ from urllib.parse import quote
 from trueput.errors import StoreError
 
 STORE_FORMAT = 1
-READER_VERSION = "4"
+READER_VERSION = "5"
 """Raised when the same bytes would give other rows or columns."""
 SWEEP_AFTER_S = 900
 _MANIFESTS = "_runs"
