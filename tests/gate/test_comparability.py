@@ -411,3 +411,26 @@ def test_a_regression_is_flagged_whatever_is_not_known() -> None:
     base = [run(f"a{i}") for i in range(3)]
     bad = [columns(run(f"b{i}", "g" * 25 + "l" * 25), prompt_tokens=None) for i in range(3)]
     assert gate(base, [("c", bad)]).verdict is Verdict.FLAGGED
+
+
+def test_repeats_of_different_loads_are_named_as_such() -> None:
+    """Rates 3, 4 and 5 on each side, and on one side only; a side against itself."""
+
+    def rates(name: str, *values: float) -> list[RunFigures]:
+        return [
+            replace(run(f"{name}{place}"), asked_rate_rps=rate) for place, rate in enumerate(values)
+        ]
+
+    both = rates("a", 3.0, 4.0, 5.0)
+    words = "the repeats of the baseline and of the candidate are different loads"
+    for cand in (rates("b", 3.0, 4.0, 5.0), both):
+        (found,) = gate(both, [("c", cand)]).candidates
+        assert (found.verdict, found.reason) == (Verdict.NOT_COMPARABLE, f"{words}: arrival_rate")
+        (told,) = (d for d in found.comparability if d.blocks)
+        assert (told.baseline, told.candidate) == ("3/s, 4/s, 5/s", "3/s, 4/s, 5/s")
+    (found,) = gate(rates("d", 3.0, 3.0, 3.0), [("c", both)]).candidates
+    assert found.reason == "the repeats of the candidate are different loads: arrival_rate"
+    (told,) = (d for d in found.comparability if d.blocks)
+    assert told.candidate == "3/s, 4/s, 5/s"
+    (found,) = gate(rates("d", 3.0, 3.0), [("c", rates("e", 5.0, 5.0))]).candidates
+    assert found.reason == "the sides differ in arrival_rate"

@@ -96,6 +96,8 @@ _GAPS: dict[str, Callable[[RunFigures, RunFigures], Gap | None]] = {
 }
 #: Aspects that are told of a pair of runs, not of the repeats of one side among themselves.
 _OF_PAIRS = ("client_saturation", "client_delay", "metric_meaning", PROMPT_COUNTS)
+#: How a difference begins that is one among the repeats of a side.
+MIXED = "the repeats of the"
 #: Aspects of one value that must be known on both sides, or on neither, for a pass.
 _ASKED_VALUES = ("concurrency", "model")
 ASPECTS = ("planned_requests", *LENGTHS, *_GAPS, *_VALUES)
@@ -116,6 +118,8 @@ def compare_sides(
         difference = _difference(aspect, baseline, candidate, aspect in must_match)
         if difference is None and aspect in must_match and not any(_told(aspect, r) for r in runs):
             difference = Difference(aspect, "unknown", "unknown", "not known on either side", True)
+        if difference is not None and difference.blocks:
+            difference = _mixed(aspect, difference, baseline, candidate)
         if difference is not None:
             blocks = (difference.blocks or aspect in must_match) and aspect not in under_test
             found.append(
@@ -146,6 +150,27 @@ def _difference(
         return _values(aspect, baseline, candidate, read, blocks)
     name = aspect.removeprefix("config.")
     return _values(aspect, baseline, candidate, lambda run: _setting(run, name), False)
+
+
+def _mixed(
+    aspect: str,
+    difference: Difference,
+    baseline: Sequence[RunFigures],
+    candidate: Sequence[RunFigures],
+) -> Difference:
+    """Say where it is the repeats of one side that differ: any two members are then unlike."""
+    shown, mixed = [difference.baseline, difference.candidate], []
+    for place, (side, runs) in enumerate((("baseline", baseline), ("candidate", candidate))):
+        own = [_difference(aspect, runs[:1], [other], False) for other in runs[1:]]
+        unlike = [item for item in own if item is not None and item.blocks]
+        if unlike:
+            mixed.append(side)
+            texts = [unlike[0].baseline, *(item.candidate for item in unlike)]
+            shown[place] = ", ".join(dict.fromkeys(texts))
+    if not mixed:
+        return difference
+    size = f"{MIXED} {' and of the '.join(mixed)} are different loads"
+    return replace(difference, baseline=shown[0], candidate=shown[1], difference=size)
 
 
 def _told(aspect: str, run: RunFigures) -> bool:
