@@ -434,3 +434,36 @@ def test_repeats_of_different_loads_are_named_as_such() -> None:
     assert told.candidate == "3/s, 4/s, 5/s"
     (found,) = gate(rates("d", 3.0, 3.0), [("c", rates("e", 5.0, 5.0))]).candidates
     assert found.reason == "the sides differ in arrival_rate"
+
+
+def lengths_gap(one: list[int], other: list[int]) -> Difference:
+    sides = [run(name, "g" * len(ls), prompt=ls) for name, ls in (("a", one), ("b", other))]
+    return aspects(*sides)["prompt_lengths"]
+
+
+def test_a_distance_that_chance_explains_holds_back() -> None:
+    """Of 80 requests each chance gives 1.628 * sqrt(2 / 80) = 0.257; of 800 it gives 0.081."""
+    short, wide = [460] * 14 + [540] * 66, [460] * 30 + [540] * 50  # 16 of 80: distance 0.2
+    few = lengths_gap(short, wide)
+    assert "distance 0.200, by chance up to 0.257" in few.difference
+    assert not few.blocks
+    # means 526 and 510, -3.0 %; their error is 5.5, so that 1.645 of it more is 25 of 26 tokens
+    assert not few.holds_back
+    many = lengths_gap(short * 10, wide * 10)
+    assert many.blocks
+    # 100 and 900: the means' error is far over 5 %, though they differ by less than that
+    spread = lengths_gap([100] * 20 + [500] * 40 + [900] * 20, [100] * 36 + [500] * 8 + [900] * 36)
+    assert "mean +0.0%, Kolmogorov distance 0.200" in spread.difference
+    assert (spread.blocks, spread.holds_back) == (False, True)
+
+
+def test_gaps_that_chance_explains_hold_back() -> None:
+    """Gaps of 1 s or 3 s, 30 or 40 of 79 short: distance 10 / 79, by chance up to 0.259."""
+    sides = []
+    for name, short in (("a", 30), ("b", 40)):
+        gaps = [1] * short + [3] * (79 - short)
+        sends = [sum(gaps[:place]) * 10**9 for place in range(80)]
+        sides.append(columns(run(name, "g" * 80), sent_ns=lambda i, sends=sends: sends[i]))
+    found = aspects(*sides)["arrival_gaps"]
+    assert (found.blocks, found.holds_back) == (False, True)
+    assert "by chance up to 0.259" in found.difference

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 RATE_LIMIT = 0.02
 #: Largest Kolmogorov distance of gaps, or of lengths, that still counts as the same load.
 DISTANCE_LIMIT = 0.12
+#: Kolmogorov distance of two samples of one load that chance exceeds once in a hundred, times
+#: sqrt(n m / (n + m)); and the normal quantile of a one-sided 95 %.
+_BY_CHANCE = 1.628
+_ONE_SIDED = 1.645
 #: Tokens may drift by this share of a length (chat templates, another tokeniser's count).
 LENGTH_DRIFT = 0.02
 #: Largest relative difference of the mean length that still counts as the same load.
@@ -67,6 +71,19 @@ def lengths(run: RunFigures, aspect: str) -> Numbers:
     return known
 
 
+def _by_chance(one: int, other: int) -> float:
+    """Return the distance that two samples of one load exceed once in a hundred."""
+    return _BY_CHANCE * math.sqrt(1 / one + 1 / other)
+
+
+def _mean_settled(one: Numbers, other: Numbers) -> bool:
+    """Tell whether the means differ by no more than the limit, as far as chance lets it be told."""
+    mean = float(one.mean())
+    error = math.sqrt(float(one.var()) / len(one) + float(other.var()) / len(other))
+    shift = abs(float(other.mean()) - mean) + _ONE_SIDED * error
+    return shift <= MEAN_LENGTH_LIMIT * mean
+
+
 def _told_of_answered(run: RunFigures, aspect: str) -> bool:
     """Tell whether a length is known of every request that ended as asked."""
     import numpy as np
@@ -96,14 +113,19 @@ def length_gap(aspect: str, b: RunFigures, c: RunFigures, strict: bool) -> Gap |
     mean_b, mean_c = float(lengths_b.mean()), float(lengths_c.mean())
     change = mean_c / mean_b - 1 if mean_b else math.inf
     size = f"mean {change:+.1%}, Kolmogorov distance {distance:.3f}"
-    blocks = distance > DISTANCE_LIMIT or abs(change) > MEAN_LENGTH_LIMIT
+    chance = _by_chance(len(lengths_b), len(lengths_c))
+    blocks = distance > max(DISTANCE_LIMIT, chance) or abs(change) > MEAN_LENGTH_LIMIT
+    unsettled = distance > DISTANCE_LIMIT and not blocks and not _mean_settled(lengths_b, lengths_c)
+    if DISTANCE_LIMIT < distance <= chance:
+        size = f"{size}, by chance up to {chance:.3f}"
     if not (of_all(b, len(lengths_b)) and of_all(c, len(lengths_c))):
         # Lost requests without a length would pass for a lighter load: a finding, not this.
         size = f"{size}; not known for every planned request"
         blocks = _surely((b, lengths_b), (c, lengths_c), distance)
     hidden = _told_of_answered(b, aspect) != _told_of_answered(c, aspect)
+    holds_back = (hidden or unsettled) and not blocks
     return max(distance, abs(change)), Difference(
-        aspect, _mean_text(lengths_b), _mean_text(lengths_c), size, blocks, hidden and not blocks
+        aspect, _mean_text(lengths_b), _mean_text(lengths_c), size, blocks, holds_back
     )
 
 
@@ -229,8 +251,11 @@ def gaps_gap(b: RunFigures, c: RunFigures) -> Gap | None:
     distance = kolmogorov(gaps_b, gaps_c)
     if distance > DISTANCE_LIMIT:
         size = f"Kolmogorov distance {distance:.3f}"
-        blocks = _all_sent(b) and _all_sent(c)
-        return distance, Difference("arrival_gaps", before, after, size, blocks)
+        chance, blocks = _by_chance(len(gaps_b), len(gaps_c)), _all_sent(b) and _all_sent(c)
+        if distance > chance or not blocks:
+            return distance, Difference("arrival_gaps", before, after, size, blocks)
+        size = f"{size}, by chance up to {chance:.3f}"
+        return distance, Difference("arrival_gaps", before, after, size, False, holds_back=True)
     if len(gaps_b) != len(gaps_c):
         return None
     jitter = max(float(gaps_b.mean()) / 2, _GAP_JITTER_NS)
