@@ -39,7 +39,13 @@ def test_three_equal_repeats_a_side(recorded: dict[str, RunFigures], run: str) -
     """Copies that no digest gives away, as equal repeats: what is known passes."""
     sides = [
         [
-            replace(recorded[run], run_id=f"{side}{i}", content_hash=f"{side}{i}", measurement=None)
+            replace(
+                recorded[run],
+                run_id=f"{side}{i}",
+                content_hash=f"{side}{i}",
+                measurement=None,
+                measured_files=frozenset(),
+            )
             for i in range(3)
         ]
         for side in "ab"

@@ -6,42 +6,49 @@ A recorded run is copied and edited: the server's files stay as they are.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.recorded import RUNS
 from fixture_folder import fixture_folder
 from gate.made_up import repeats, run
 from gate.served import SLO, kept, usual
 
-from trueput.gate.measurements import digest, distinct, reused
+from trueput.gate.figures import RunFigures
+from trueput.gate.measurements import digest, distinct, reused, same
 from trueput.gate.requests import Request, Requests
 from trueput.gate.verdict import GateResult, Verdict, gate
+from trueput.verbs.base_side import base_side
+from trueput.verbs.baseline import accept
 from trueput.verbs.compare import compare
+from trueput.verbs.figures import figures
 from trueput.verbs.gate import gate as gate_verb
-from trueput.verbs.opening import Reading
+from trueput.verbs.opening import Reading, configuration
 
 RUN = "regress_baseline"
+REPEAT = "regress_baseline_r2"
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the recorded run, and a copy whose latencies are 1 us longer."""
+    """A folder with the recorded run and its recorded repeat."""
     root = tmp_path_factory.mktemp("measured")
-    for name, longer_s in (("base", 0.0), ("cand", 1e-6)):
-        result = json.loads((fixture_folder("vllm_cpu") / RUN / "bench.json").read_text())
-        result["ttfts"] = [ttft + longer_s for ttft in result["ttfts"]]
-        copied(root, name, json.dumps(result))
+    for name, source in (("base", RUN), ("cand", REPEAT)):
+        result = fixture_folder("vllm_cpu") / source / "bench.json"
+        copied(root, name, result.read_text(), source)
     return root
 
 
-def copied(root: Path, name: str, bench: str | None) -> str:
-    """Write a copy of the recorded run with another client result, or without one."""
+def copied(root: Path, name: str, bench: str | None, recorded: str) -> str:
+    """Write a copy of a recorded run with another client result, or without one."""
     folder = root / name
     folder.mkdir()
-    source = fixture_folder("vllm_cpu") / RUN
+    source = fixture_folder("vllm_cpu") / recorded
     for part in ("server.log.gz", "metrics.prom.gz", "otlp.jsonl.gz", "run.toml"):
         if (source / part).exists():
             shutil.copy(source / part, folder)
@@ -56,14 +63,14 @@ def judged(root: Path, base: str, cand: str) -> GateResult:
 
 def test_a_cut_client_result_is_unusable(root: Path) -> None:
     whole = (root / "cand" / "bench.json").read_text()
-    found = judged(root, str(root / "base"), copied(root, "cut", whole[: len(whole) // 2]))
+    found = judged(root, str(root / "base"), copied(root, "cut", whole[: len(whole) // 2], REPEAT))
     assert (found.verdict, found.exit_code) == (Verdict.UNUSABLE, 2)
     for told in ("cut is not whole", "`bench.json`", "BENCH001"):
         assert told in found.candidates[0].reason
 
 
 def test_a_side_without_its_client_is_not_comparable(root: Path) -> None:
-    found = judged(root, str(root / "base"), copied(root, "unseen", None))
+    found = judged(root, str(root / "base"), copied(root, "unseen", None, REPEAT))
     assert found.verdict is Verdict.NOT_COMPARABLE
     (vantage,) = (d for d in found.candidates[0].comparability if d.aspect == "vantage")
     assert (vantage.baseline, vantage.candidate, vantage.blocks) == ("client", "engine", True)
@@ -167,3 +174,108 @@ def test_compare_counts_a_copy_once_and_says_so(tmp_path: Path) -> None:
     ]
     (itself,) = compare(base, [base], reading)
     assert "both sides are the same runs" in itself.notes[0].text
+
+
+# --- copies that were edited ---------------------------------------------------------------------
+
+
+def edited(folder: Path, name: str, factor: float = 1.0, more_ns: float = 0.0, of: int = 0) -> str:
+    """Copy a run; its times are multiplied, and longer by some ns (of the first `of` requests)."""
+    made = Path(shutil.copytree(folder, folder.parent / name))
+    result = json.loads((made / "bench.json").read_text())
+    count = of or len(result["ttfts"])
+    for key in ("ttfts", "latencies"):
+        changed = [factor * span + more_ns / 1e9 for span in result[key][:count]]
+        result[key] = [*changed, *result[key][count:]]
+    (made / "bench.json").write_text(json.dumps(result))
+    return str(made)
+
+
+EDITS = {
+    "1 ns in one request": {"more_ns": 1.0, "of": 1},
+    "1 us in one request": {"more_ns": 1e3, "of": 1},
+    "1 us in every request": {"more_ns": 1e3},
+    "another scale": {"factor": 1.0001},
+    "a tenth of the requests twice as slow": {"factor": 2.0, "of": 6},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_an_edited_copy_is_no_other_measurement(tmp_path: Path, edit: dict[str, float]) -> None:
+    base = kept(tmp_path, "base", usual(), 2)
+    cand = kept(tmp_path, "cand", usual(), 1)
+    again = edited(tmp_path / "cand0", "again", **edit)  # type: ignore[arg-type]
+    reused_run = edited(tmp_path / "base1", "old", **edit)  # type: ignore[arg-type]
+    reading = Reading(store=tmp_path / "store", slo=SLO)
+    found = gate_verb(base, [f"{cand},{again}"], reading=reading)
+    assert found.candidates[0].runs == ("again",)
+    assert [n.text for n in found.notes] == [
+        "cand0 is the same measurement as again, and counts once with it: their requests take the "
+        "same times to a part in a thousand"
+    ]
+    sold = gate_verb(base, [f"{cand},{reused_run}"], reading=reading)
+    assert sold.verdict is Verdict.UNUSABLE
+    assert sold.candidates[0].reason.startswith(
+        "the candidate's measurement old is the baseline's run base1: their requests take"
+    )
+
+
+def test_runs_that_share_one_measured_file_are_one(tmp_path: Path) -> None:
+    """Another client result beside the first run's log; run.toml is no measurement."""
+    result = (fixture_folder("vllm_cpu") / REPEAT / "bench.json").read_text()
+    paths = copied(tmp_path, "base", None, RUN), copied(tmp_path, "cand", result, RUN)
+    reading = Reading(store=tmp_path / "store")
+    names = [configuration(path, reading).runs[0] for path in paths]
+    known = figures(names, reading)
+    assert reused([known["base"]], [known["cand"]]) == (
+        "the candidate's measurement cand is the baseline's run base: they share a measured file"
+    )
+    alone = [kept(tmp_path, name, usual(), 1, run_toml="gpu_count = 1\n") for name in "ab"]
+    assert judged(tmp_path, *alone).verdict is not Verdict.UNUSABLE
+
+
+def test_recorded_repeats_are_far_from_alike(store: Path) -> None:
+    """Less than one request in twenty takes the same times in two recorded runs."""
+    known = figures(RUNS, Reading(store=store))
+    for one, other in itertools.combinations(list(known.values()), 2):
+        assert not same(one, other), (one.run_id, other.run_id)
+        spans = [
+            np.stack([run.requests.column(name) for name in ("ttft_ns", "e2e_ns")])
+            for run in (one, other)
+        ]
+        count = min(span.shape[1] for span in spans)
+        a, b = (span[:, :count] for span in spans)
+        assert (np.abs(a - b) <= 1e-3 * b).all(axis=0).sum() <= 0.05 * count
+
+
+def test_requests_left_out_of_a_copy() -> None:
+    """A stretch left out at the beginning, in the middle or at the end; or another order."""
+    rng = np.random.default_rng(3)
+    spans = np.sort(rng.lognormal(18, 0.5, (100, 2)), axis=1)
+    rows = [Request("good", True, place, ttft_ns=int(a), e2e_ns=int(b))
+            for place, (a, b) in enumerate(spans)]  # fmt: skip
+    other = [replace(r, e2e_ns=int(1.01 * (r.e2e_ns or 0))) for r in rows]
+
+    def of(name: str, kept_rows: list[Request]) -> RunFigures:
+        return RunFigures(name, requests=Requests.of(kept_rows), measurement=name)
+
+    whole = of("whole", rows)
+    for place in (0, 40, 90):
+        assert same(whole, of("less", rows[:place] + rows[place + 10 :]))
+    assert same(whole, of("turned", rows[::-1]))
+    assert not same(whole, of("other", other))
+    assert not same(of("few", rows[:4]), of("one more ns", [*rows[:3], other[3]]))
+
+
+def test_the_last_accepted_runs_are_measurements(tmp_path: Path) -> None:
+    runs = kept(tmp_path, "night", usual(), 3).split(",")
+    copy = edited(tmp_path / "night1", "copy", factor=1.0001)
+    cand = edited(tmp_path / "night2", "cand", more_ns=1.0, of=1)
+    notes: list[str] = []
+    how = Reading(store=tmp_path / "store", note=notes.append)
+    for night in (*runs, copy):
+        accept(night, how)
+    side = [configuration(cand, how)]
+    assert base_side("@last:2", side, how).runs == ("night0", "copy")
+    assert "accepted run night2 is the same measurement as cand" in notes
+    assert "accepted run night1 is the same measurement as copy" in notes

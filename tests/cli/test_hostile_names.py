@@ -166,3 +166,45 @@ def test_a_picture_and_a_baseline(hostile: Program, tmp_path: Path) -> None:
                     ("baseline", "set", NAME, NAME), ("gate", "@last:1", f"{NAME}2"),
                     ("history", NAME), ("baseline", "remove", NAME)):  # fmt: skip
         harmless(hostile(*command))
+
+
+OWNED = "no\n::error::owned\n  ::warning::owned\r##[error]owned"
+MISREAD = (
+    ("gate", "a", OWNED), ("gate", OWNED, "b", "--policy", OWNED), ("gate", f"--{OWNED}"),
+    ("gate", "a", "b", "--slo", OWNED), ("gate", "a", "b", "--window", OWNED), (OWNED,),
+    ("show", "a", OWNED), ("show", OWNED), ("show", "a", "--format", OWNED),
+    ("compare", "b", OWNED), ("noise", OWNED), ("explain", OWNED), ("tables", OWNED),
+    ("sql", f'FROM "{OWNED}"'), ("ingest", OWNED), ("baseline", "set", OWNED, "a"),
+    ("baseline", "remove", OWNED), ("policy", "check", OWNED), ("runs", "-o", OWNED),
+    ("gate", "a", "b", "-o", f"{OWNED}.json", "--store", OWNED),
+)  # fmt: skip
+
+
+def commands_in(text: str) -> list[str]:
+    """Return the lines that a CI runner would take for commands."""
+    return [line for line in re.split("[\r\n]", text) if line.lstrip().startswith(("::", "##["))]
+
+
+@pytest.mark.parametrize("command", MISREAD, ids=lambda c: c[0][:8])
+def test_a_name_gives_the_runner_no_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = Program(tmp_path / "store", 120)(*command)
+    assert done.code == 2
+    assert "::error" in done.stderr
+    assert commands_in(done.stderr) == commands_in(done.stdout) == []
+
+
+def test_an_override_gives_the_runner_no_command(hostile: Program, tmp_path: Path) -> None:
+    policy = tmp_path / "gate.toml"
+    policy.write_text(
+        f"[[overrides]]\nrule = 'goodput-drop'\nseverity = 'informing'\nexpires = 2999-01-01\n"
+        f"reason = {json.dumps(OWNED)}\nowner = {json.dumps(OWNED)}\n"
+    )
+    judged = ("gate", NAME, f"{NAME}2", "--slo", "ttft=5s,tpot=20ms", "--policy", str(policy))
+    for how in (("-o", str(tmp_path / "gate.md")), ("--format", "csv"), ()):
+        done = hostile(*judged, *how)
+        assert "owned" in done.stderr + done.stdout
+        assert commands_in(done.stderr) == commands_in(done.stdout) == []
+    assert commands_in(hostile("policy", "check", str(policy)).stderr) == []

@@ -1,7 +1,8 @@
 """Loads written down in a line and kept as the files of a client, for tests that ingest them.
 
 A load is a list of requests; `kept` writes it as a result of `vllm bench serve`, several times for
-repeats, which differ only in a label and in when the last request was sent, by less than 1 ms.
+repeats. As no two measurements are the same, each request of a repeat takes up to half a percent
+longer or shorter, and the last one is sent up to 1 ms later.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class Served:
         return [self.gap_s] * (self.tokens - 1) if self.gaps_s is None else [*self.gaps_s]
 
 
+_BASES = ("base", "whole")
 REFUSED = Served(ttft_s=0, tokens=0, error="Service Unavailable")
 BROKEN = Served(ttft_s=0, tokens=0, error="Traceback\nConnectionResetError: closed")
 
@@ -111,7 +113,7 @@ def kept(
     for place in range(repeats):
         folder = root / f"{name}{place}"
         folder.mkdir()
-        moved = [*load[:-1], *(_moved(r, f"{name}{place}", len(load) - 1) for r in load[-1:])]
+        moved = repeated(load, f"{name}{place}")
         result = bench(moved, planned, f"{name}{place}")
         for key in drop:
             result[key] = None
@@ -120,6 +122,25 @@ def kept(
             (folder / "run.toml").write_text(run_toml, encoding="utf-8")
         folders.append(str(folder))
     return ",".join(folders)
+
+
+def repeated(load: Sequence[Served], name: str, *, micros: bool = False) -> list[Served]:
+    """Return another measurement of a load, as its name gives it; of whole microseconds if asked.
+
+    The gaps of a request stay in proportion, and so do their number and the tokens.
+    """
+    made = []
+    for place, r in enumerate(load):
+        first, rest = (
+            1 + (zlib.crc32(f"{part}{name}/{place}".encode()) % 1000 / 500 - 1) / 200
+            for part in ("first", "rest")
+        )
+        ttft, gap = r.ttft_s * first, r.gap_s * rest
+        if micros:
+            ttft, gap = round(ttft, 6), round(gap, 6)
+        gaps = None if r.gaps_s is None else tuple(gap * rest for gap in r.gaps_s)
+        made.append(replace(r, ttft_s=ttft, gap_s=gap, gaps_s=gaps))
+    return [*made[:-1], *(_moved(r, name, len(load) - 1) for r in made[-1:])]
 
 
 def _moved(request: Served, name: str, place: int) -> Served:
@@ -145,13 +166,16 @@ def recorded(
     root: Path, name: str, load: Sequence[Served], repeats: int = 3, *, order: Sequence[int] = (),
     per_s: int = 1000, run_toml: str = "",
 ) -> str:  # fmt: skip
-    """Write a load as JSON lines of a client, in another order of lines or another unit."""
+    """Write a load as JSON lines of a client, in another order of lines or another unit.
+
+    Whatever it is called, it was measured at the same times, but for a baseline.
+    """
     folders = []
     unit = {1: "s", 1000: "ms", 10**6: "us"}[per_s]
     for place in range(repeats):
         folder = root / f"{name}{place}"
         folder.mkdir()
-        moved = [*load[:-1], *(_moved(r, str(place), len(load) - 1) for r in load[-1:])]
+        moved = repeated(load, f"{'base' if name in _BASES else 'cand'}{place}", micros=True)
         lines = [_line(f"{name}{place}-{i}", i, r, per_s) for i, r in enumerate(moved)]
         kept_lines = [lines[i] for i in order] if order else lines
         (folder / "client.jsonl").write_text("\n".join(kept_lines) + "\n", encoding="utf-8")

@@ -12,6 +12,7 @@ from trueput.gate.figures import RunFigures
 from trueput.gate.loads import Difference, kolmogorov
 from trueput.gate.policy import parse_policy
 from trueput.gate.requests import Requests
+from trueput.gate.verdict import Verdict, gate
 
 
 def differences(base: RunFigures, cand: RunFigures, **kwargs: frozenset[str]) -> list[Difference]:
@@ -346,3 +347,123 @@ def test_a_policy_names_settings_of_the_load() -> None:
     assert policy.under_test == {"asked.dataset_name", "config.n"}
     base, cand = (replace(run("a"), asked={"dataset_name": name}) for name in ("x", "y"))
     assert blocking(base, cand, under_test=policy.under_test) == []
+
+
+# --- known on one side only ----------------------------------------------------------------------
+
+
+def held_back(base: RunFigures, cand: RunFigures) -> list[str]:
+    return [d.aspect for d in differences(base, cand) if d.holds_back and not d.blocks]
+
+
+UNKNOWN = {
+    "prompt_lengths": {"prompt_tokens": None},
+    "asked_output_lengths": {"asked_output_tokens": None},
+    "arrival_gaps": {"sent_ns": None},
+    "half the prompt_lengths": {"prompt_tokens": lambda i: None if i % 2 else 100},
+}
+
+
+@pytest.mark.parametrize(("named", "change"), UNKNOWN.items(), ids=UNKNOWN)
+def test_a_load_known_on_one_side_only_does_not_pass(named: str, change: dict[str, object]) -> None:
+    whole, hidden = run("a"), columns(run("b"), **change)
+    for base, cand in ((whole, hidden), (hidden, whole)):
+        assert held_back(base, cand) == [named.rpartition(" ")[2]]
+        found = gate([replace(base, run_id=f"b{i}") for i in range(3)],
+                     [("c", [replace(cand, run_id=f"c{i}") for i in range(3)])])  # fmt: skip
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert found.candidates[0].reason.startswith("not known to be the same load: ")
+    assert held_back(hidden, replace(hidden, run_id="c")) == []
+
+
+@pytest.mark.parametrize(
+    ("aspect", "change"),
+    [
+        ("arrival_rate", {"asked_rate_rps": None, "asked_concurrency": 4}),
+        ("concurrency", {"asked_rate_rps": 1.0}),
+        ("model", {"model": "m"}),
+        ("planned_requests", {"planned_fixed": None}),
+    ],
+)
+def test_a_value_known_on_one_side_only(aspect: str, change: dict[str, object]) -> None:
+    known = {"planned_fixed": True, "asked_rate_rps": None} | (
+        {"asked_rate_rps": 1.0, "asked_concurrency": 4} if aspect == "arrival_rate" else {}
+    )
+    one = replace(run("a"), **known)  # type: ignore[arg-type]
+    other = replace(run("b"), **{**known, **change})  # type: ignore[arg-type]
+    assert aspect in held_back(one, other)
+    assert aspect in held_back(other, one)
+    lifted = compare_sides([one], [other], under_test=frozenset({aspect}))
+    assert aspect not in [d.aspect for d in lifted if d.holds_back]
+
+
+def test_requests_left_out_without_a_planned_count() -> None:
+    """An open loop that is not known to have asked for fewer; a closed one may make more."""
+    whole = run("a")
+    fewer = replace(run("b", "g" * 45), planned_fixed=None)
+    assert held_back(whole, fewer) == ["planned_requests"]
+    assert held_back(replace(whole, planned_fixed=None), fewer) == ["planned_requests"]
+    sides = [replace(r, planned_fixed=None, asked_concurrency=8) for r in (whole, fewer)]
+    assert held_back(*sides) == []
+
+
+def test_a_regression_is_flagged_whatever_is_not_known() -> None:
+    base = [run(f"a{i}") for i in range(3)]
+    bad = [columns(run(f"b{i}", "g" * 25 + "l" * 25), prompt_tokens=None) for i in range(3)]
+    assert gate(base, [("c", bad)]).verdict is Verdict.FLAGGED
+
+
+def test_repeats_of_different_loads_are_named_as_such() -> None:
+    """Rates 3, 4 and 5 on each side, and on one side only; a side against itself."""
+
+    def rates(name: str, *values: float) -> list[RunFigures]:
+        return [
+            replace(run(f"{name}{place}"), asked_rate_rps=rate) for place, rate in enumerate(values)
+        ]
+
+    both = rates("a", 3.0, 4.0, 5.0)
+    words = "the repeats of the baseline and of the candidate are different loads"
+    for cand in (rates("b", 3.0, 4.0, 5.0), both):
+        (found,) = gate(both, [("c", cand)]).candidates
+        assert (found.verdict, found.reason) == (Verdict.NOT_COMPARABLE, f"{words}: arrival_rate")
+        (told,) = (d for d in found.comparability if d.blocks)
+        assert (told.baseline, told.candidate) == ("3/s, 4/s, 5/s", "3/s, 4/s, 5/s")
+    (found,) = gate(rates("d", 3.0, 3.0, 3.0), [("c", both)]).candidates
+    assert found.reason == "the repeats of the candidate are different loads: arrival_rate"
+    (told,) = (d for d in found.comparability if d.blocks)
+    assert told.candidate == "3/s, 4/s, 5/s"
+    (found,) = gate(rates("d", 3.0, 3.0), [("c", rates("e", 5.0, 5.0))]).candidates
+    assert found.reason == "the sides differ in arrival_rate"
+
+
+def lengths_gap(one: list[int], other: list[int]) -> Difference:
+    sides = [run(name, "g" * len(ls), prompt=ls) for name, ls in (("a", one), ("b", other))]
+    return aspects(*sides)["prompt_lengths"]
+
+
+def test_a_distance_that_chance_explains_holds_back() -> None:
+    """Of 80 requests each chance gives 1.628 * sqrt(2 / 80) = 0.257; of 800 it gives 0.081."""
+    short, wide = [460] * 14 + [540] * 66, [460] * 30 + [540] * 50  # 16 of 80: distance 0.2
+    few = lengths_gap(short, wide)
+    assert "distance 0.200, by chance up to 0.257" in few.difference
+    assert not few.blocks
+    # means 526 and 510, -3.0 %; their error is 5.5, so that 1.645 of it more is 25 of 26 tokens
+    assert not few.holds_back
+    many = lengths_gap(short * 10, wide * 10)
+    assert many.blocks
+    # 100 and 900: the means' error is far over 5 %, though they differ by less than that
+    spread = lengths_gap([100] * 20 + [500] * 40 + [900] * 20, [100] * 36 + [500] * 8 + [900] * 36)
+    assert "mean +0.0%, Kolmogorov distance 0.200" in spread.difference
+    assert (spread.blocks, spread.holds_back) == (False, True)
+
+
+def test_gaps_that_chance_explains_hold_back() -> None:
+    """Gaps of 1 s or 3 s, 30 or 40 of 79 short: distance 10 / 79, by chance up to 0.259."""
+    sides = []
+    for name, short in (("a", 30), ("b", 40)):
+        gaps = [1] * short + [3] * (79 - short)
+        sends = [sum(gaps[:place]) * 10**9 for place in range(80)]
+        sides.append(columns(run(name, "g" * 80), sent_ns=lambda i, sends=sends: sends[i]))
+    found = aspects(*sides)["arrival_gaps"]
+    assert (found.blocks, found.holds_back) == (False, True)
+    assert "by chance up to 0.259" in found.difference

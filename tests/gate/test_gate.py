@@ -319,7 +319,7 @@ def test_json_has_exactly_the_schema() -> None:
         "ratio_low", "ratio_high", "confidence", "method", "basis", "conclusion", "scope",
     ]  # fmt: skip
     assert list(candidate["comparability"][0]) == [
-        "aspect", "baseline", "candidate", "difference", "blocks",
+        "aspect", "baseline", "candidate", "difference", "blocks", "holds_back",
     ]  # fmt: skip
     growth = next(f for f in candidate["findings"] if f["rule"] == "recompute-growth")
     assert growth["ratio"] == "inf"

@@ -156,8 +156,9 @@ def judge_ingested(tmp_path_factory: pytest.TempPathFactory) -> Judge:
     root = tmp_path_factory.mktemp("policy")
     for name, tokens in (("five", 5), ("one", 1)):
         for side in "ab":
-            write_scheduled(root / f"due_{side}", 0.2, 0.3 if side == "a" else 0.3001, side)
-            ttfts = [0.3] * 19 + [0.3 if side == "a" else 0.300001]
+            ttft_s = 0.3 if side == "a" else 0.301
+            write_scheduled(root / f"due_{side}", 0.2, ttft_s, side)
+            ttfts = [ttft_s] * 20
             made = bench(ttfts, tokens=tokens, label=side, slow_gap_s=0.5) if (
                 tokens > 1) else bench(ttfts, tokens=1, label=side)  # fmt: skip
             write(root / f"{name}_{side}", made)

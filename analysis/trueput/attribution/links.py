@@ -1,8 +1,9 @@
 """Tying records of one request together across vantages, by id where there is one.
 
-A client row of `vllm bench serve` is the request `cmpl-<prefix><row>-0` (completions) or
-`chatcmpl-<prefix><row>` (chat); other clients record the id they sent. Where no id is shared, equal
-counts with equal lengths in order of arrival tie them, with less confidence.
+The i-th row of `vllm bench serve`, which is the i-th in order of sending, is the request
+`cmpl-<prefix><i>-0` (completions) or `chatcmpl-<prefix><i>` (chat); other clients record
+the id they sent. Where no id is shared, equal counts with equal lengths in order of arrival tie
+them, with less confidence.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ LINK_COLUMNS: Final = ["source_id", "row_ix", "session", "request_id", "method",
 _LENGTHS_AGREE = 0.95
 _PLACE = pl.col("row_ix") - pl.col("row_ix").min()
 """Position of a record in its own session: a file may hold several."""
+_SAME_SEND_NS = 1_000_000
+"""Sends this near to each other are in the order of the rows: a client numbers before it sends."""
 _ID_PATTERN = r"^(?:chat)?cmpl-(?P<stem>.*?)(?P<row>\d+)(?:-0)?$"
 _CORRELATION_PATTERN = r"^(?P<stem>.*?)(?P<row>\d+)$"
 
@@ -36,13 +39,28 @@ def link(
     clients = records.filter(pl.col("vantage") == "client")
     for (source, session), rows in clients.group_by(["source_id", "session"], maintain_order=True):
         key = (str(source), None if session is None else str(session))
-        ordered = rows.sort("row_ix").with_columns(_PLACE.alias("place"))
+        ordered = _placed(rows.sort("row_ix").with_columns(_PLACE.alias("place")))
         out.append(_link_client(ordered, engine_ids, prefixes.get(key)))
     client_links = pl.concat(out) if out else None
     others = records.filter(pl.col("vantage") != "client")
     for _, rows in others.group_by(["source_id"], maintain_order=True):
         out.append(_link_server(rows, client_links, clients))
     return pl.concat(out) if out else _empty()
+
+
+def _placed(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows whose order is not that of their sends with the places of that order.
+
+    A client writes them as it sent them; what orders them otherwise changes nothing.
+    """
+    sends = rows["sent_at_ns"]
+    behind = (sends.cum_max() - sends).max()
+    unknown = sends.null_count() or not (sends > 0).all()
+    if unknown or not isinstance(behind, int) or behind <= _SAME_SEND_NS:
+        return rows
+    near = (pl.col("sent_at_ns").diff().fill_null(0) > _SAME_SEND_NS).cum_sum().alias("burst")
+    sent = rows.sort("sent_at_ns", "row_ix").with_columns(near).sort("burst", "row_ix")
+    return sent.with_columns(rows["place"]).drop("burst").sort("row_ix")
 
 
 def _empty() -> pl.DataFrame:

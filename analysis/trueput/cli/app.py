@@ -11,11 +11,13 @@ import pkgutil
 import sys
 import traceback
 from types import ModuleType
+from typing import Any, NoReturn
 
 import typer
 
 from trueput.cli import commands
-from trueput.cli.options import say
+from trueput.cli.options import say, say_error
+from trueput.cli.output import printable
 from trueput.errors import ExitCode, TrueputError, bug
 
 _EPILOG = "Exit codes: 0 pass, 1 flagged, 2 usage or input, 3 inconclusive, 70 bug of trueput."
@@ -78,9 +80,9 @@ def run() -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # what it cannot encode must not be a crash
                 stream.reconfigure(errors="backslashreplace")
-        build()(prog_name="trueput")
+        sys.exit(build()(prog_name="trueput", standalone_mode=False) or 0)
     except TrueputError as error:
-        say(f"error: {error}")
+        say_error(error)
         sys.exit(int(error.exit_code))
     except KeyboardInterrupt:
         sys.exit(130)
@@ -93,8 +95,22 @@ def run() -> None:
         with contextlib.suppress(OSError):
             say(f"error: {where}{error.strerror or error}")
         sys.exit(int(ExitCode.UNUSABLE))
+    except typer.Abort:
+        say("Aborted!")
+        sys.exit(1)
     except Exception as error:  # noqa: BLE001  the one place where every error has an exit code
+        if hasattr(error, "format_message") and hasattr(error, "show"):
+            _say_misread(error)
         if os.environ.get("TRUEPUT_DEBUG"):
-            traceback.print_exc()
-        say(f"error: {bug(error)}")
+            for line in traceback.format_exc().split("\n"):
+                say(line)
+        say_error(bug(error))
         sys.exit(int(ExitCode.BUG))
+
+
+def _say_misread(error: Any) -> NoReturn:
+    """Say that the command line cannot be understood, and leave; its words may hold anything."""
+    if type(error).__name__ != "NoArgsIsHelpError":  # that one's message is the help
+        error.message = printable(error.message)
+    error.show()
+    sys.exit(error.exit_code)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trueput.errors import UsageError
+from trueput.errors import QueryError, TrueputError, UsageError
 
 if TYPE_CHECKING:
     from trueput.verbs.opening import Reading
@@ -76,10 +76,28 @@ def reading(store: Path | None, slo: str | None = None, window: str = "all") -> 
 
 
 def say(text: str) -> None:
-    """Say something that is not data: on stderr."""
-    from trueput.cli.output import printable_lines
+    """Say something that is not data, in one line on stderr.
 
-    sys.stderr.write(f"{printable_lines(text)}\n")
+    A name may hold anything: line breaks and control characters are escaped, so that none drives
+    the terminal or begins a line that a CI runner would obey.
+    """
+    from trueput.cli.output import inert, printable
+
+    sys.stderr.write(f"{inert(printable(text))}\n")
+
+
+def say_error(error: TrueputError, level: str = "error") -> None:
+    """Say what went wrong, and the hint in a paragraph of its own.
+
+    Only what a database says of a query has lines of its own.
+    """
+    first, *more = error.message.split("\n") if isinstance(error, QueryError) else [error.message]
+    say(f"{level}: {first}")
+    for line in more:
+        say(line)
+    if error.hint:
+        say("")
+        say(f"hint: {error.hint}")
 
 
 def progress_bar() -> Any:
@@ -89,11 +107,13 @@ def progress_bar() -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+    from trueput.cli.output import printable
+
     bar = Progress(
         TextColumn("reading"),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[file]}"),
+        TextColumn("{task.fields[file]}", markup=False),
         console=Console(stderr=True),
         transient=True,
     )
@@ -102,7 +122,7 @@ def progress_bar() -> Any:
     def note(name: str, done: int, total: int) -> None:
         if not bar.live.is_started:
             bar.start()
-        bar.update(task, completed=done, total=total, file=name[-50:])
+        bar.update(task, completed=done, total=total, file=printable(name)[-50:])
         if done >= total:
             bar.stop()
 

@@ -46,7 +46,9 @@ _GAPS = (3, 2)
 _LONGEST_WORD = 32
 _RECORD_VALUE = 24
 _UNSEEN = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
-_FORMULA = ("=", "+", "-", "@")
+_COMMANDS = ("::", "##[")
+"""How a line begins that a CI runner takes for a command, on either stream."""
+_FORMULA = ("=", "+", "-", "@", *_COMMANDS)
 
 
 def plain(value: Any, int64: str = "number") -> Any:
@@ -106,13 +108,18 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == " " else repr(c)[1:-1] for c in text)
 
 
+def inert(line: str) -> str:
+    """Return a line that no CI runner obeys, whatever it begins with."""
+    return f"| {line}" if line.lstrip().startswith(_COMMANDS) else line
+
+
 def printable_lines(text: str) -> str:
     """Return a text of several lines without control characters."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def _csv_field(value: Any) -> Any:
-    """Return a CSV field; text that a spreadsheet would run as a formula gets an apostrophe."""
+    """Return a CSV field; text that a spreadsheet or a CI runner would run gets an apostrophe."""
     kept = plain(value)
     if kept is None:
         return ""
@@ -281,7 +288,7 @@ def rendered(draw: Callable[[Console], None]) -> str:
 
     out = io.StringIO()
     draw(Console(file=out, width=page_width(), highlight=False, markup=False, emoji=False))
-    return "\n".join(line.rstrip() for line in out.getvalue().split("\n")[:-1]) + "\n"
+    return "\n".join(inert(line.rstrip()) for line in out.getvalue().split("\n")[:-1]) + "\n"
 
 
 def grid_writers(grid: Grid, int64: str = "number") -> dict[str, Callable[[], str]]:

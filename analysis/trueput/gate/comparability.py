@@ -8,12 +8,14 @@ for the rules. The policy's ``[must_match]`` and ``[under_test]`` override both.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
 from trueput.gate.figures import RunFigures, text
 from trueput.gate.loads import (
     LENGTHS,
+    ONE_SIDE,
     Difference,
     Gap,
     closed_loop,
@@ -94,6 +96,10 @@ _GAPS: dict[str, Callable[[RunFigures, RunFigures], Gap | None]] = {
 }
 #: Aspects that are told of a pair of runs, not of the repeats of one side among themselves.
 _OF_PAIRS = ("client_saturation", "client_delay", "metric_meaning", PROMPT_COUNTS)
+#: How a difference begins that is one among the repeats of a side.
+MIXED = "the repeats of the"
+#: Aspects of one value that must be known on both sides, or on neither, for a pass.
+_ASKED_VALUES = ("concurrency", "model")
 ASPECTS = ("planned_requests", *LENGTHS, *_GAPS, *_VALUES)
 
 
@@ -112,6 +118,8 @@ def compare_sides(
         difference = _difference(aspect, baseline, candidate, aspect in must_match)
         if difference is None and aspect in must_match and not any(_told(aspect, r) for r in runs):
             difference = Difference(aspect, "unknown", "unknown", "not known on either side", True)
+        if difference is not None and difference.blocks:
+            difference = _mixed(aspect, difference, baseline, candidate)
         if difference is not None:
             blocks = (difference.blocks or aspect in must_match) and aspect not in under_test
             found.append(
@@ -121,6 +129,7 @@ def compare_sides(
                     difference.candidate,
                     difference.difference,
                     blocks,
+                    difference.holds_back and not blocks and aspect not in under_test,
                 )
             )
     return (*found, *_among("baseline", baseline), *_among("candidate", candidate))
@@ -141,6 +150,27 @@ def _difference(
         return _values(aspect, baseline, candidate, read, blocks)
     name = aspect.removeprefix("config.")
     return _values(aspect, baseline, candidate, lambda run: _setting(run, name), False)
+
+
+def _mixed(
+    aspect: str,
+    difference: Difference,
+    baseline: Sequence[RunFigures],
+    candidate: Sequence[RunFigures],
+) -> Difference:
+    """Say where it is the repeats of one side that differ: any two members are then unlike."""
+    shown, mixed = [difference.baseline, difference.candidate], []
+    for place, (side, runs) in enumerate((("baseline", baseline), ("candidate", candidate))):
+        own = [_difference(aspect, runs[:1], [other], False) for other in runs[1:]]
+        unlike = [item for item in own if item is not None and item.blocks]
+        if unlike:
+            mixed.append(side)
+            texts = [unlike[0].baseline, *(item.candidate for item in unlike)]
+            shown[place] = ", ".join(dict.fromkeys(texts))
+    if not mixed:
+        return difference
+    size = f"{MIXED} {' and of the '.join(mixed)} are different loads"
+    return replace(difference, baseline=shown[0], candidate=shown[1], difference=size)
 
 
 def _told(aspect: str, run: RunFigures) -> bool:
@@ -166,29 +196,51 @@ def _values(
 ) -> Difference | None:
     values_b = sorted({str(read(run)) for run in baseline if read(run) is not None})
     values_c = sorted({str(read(run)) for run in candidate if read(run) is not None})
-    if values_b == values_c:
+    unknown = [read(run) is None for run in (*baseline, *candidate)]
+    partly = aspect in _ASKED_VALUES and any(unknown) and not all(unknown)
+    if values_b == values_c and not partly:
         return None
+    shown_b, shown_c = ", ".join(values_b) or "unknown", ", ".join(values_c) or "unknown"
     if not values_b or not values_c:
-        shown_b, shown_c = ", ".join(values_b) or "unknown", ", ".join(values_c) or "unknown"
-        return Difference(aspect, shown_b, shown_c, "known on one side only", False)
+        return Difference(aspect, shown_b, shown_c, ONE_SIDE, False, partly)
+    if values_b == values_c:
+        return Difference(aspect, shown_b, shown_c, "not known for every run", False, True)
     return Difference(aspect, ", ".join(values_b), ", ".join(values_c), "not the same", blocks)
 
 
 def _planned(baseline: Sequence[RunFigures], candidate: Sequence[RunFigures]) -> Difference | None:
+    runs = (*baseline, *candidate)
+    told = [run.planned_fixed is not None for run in runs]
+    partly = any(told) and not all(told)
     found = _values(
         "planned_requests", baseline, candidate, lambda run: run.count("planned"), False
     )
+    if found is None and partly:
+        before, after = (
+            ", ".join(sorted({str(run.count("planned")) for run in side}))
+            + ("" if all(run.planned_fixed is not None for run in side) else " recorded")
+            for side in (baseline, candidate)
+        )
+        what = "how many were asked for is not known for every run"
+        return Difference("planned_requests", before, after, what, False, holds_back=True)
     if found is None or "unknown" in (found.baseline, found.candidate):
-        return found
+        return found if found is None else replace(found, holds_back=True)
     counts_b = [run.count("planned") or 0 for run in baseline]
     counts_c = [run.count("planned") or 0 for run in candidate]
     size = sum(counts_c) / len(counts_c) - sum(counts_b) / len(counts_b)
-    fixed = all(run.planned_fixed for run in (*baseline, *candidate))
+    fixed = all(run.planned_fixed for run in runs)
     note = "" if fixed else "; not known to be fixed by the client"
-    if not fixed and all(closed_loop(run) for run in (*baseline, *candidate)):
+    holds_back = not fixed
+    if not fixed and not partly and all(closed_loop(run) for run in runs):
+        holds_back = False
         note = "; a closed loop: better service makes more requests"
     return Difference(
-        found.aspect, found.baseline, found.candidate, f"{size:+g} requests{note}", fixed
+        found.aspect,
+        found.baseline,
+        found.candidate,
+        f"{size:+g} requests{note}",
+        fixed,
+        holds_back,
     )
 
 
@@ -201,7 +253,10 @@ def _worst(
     found = [pair for b in baseline for c in candidate if (pair := gap(b, c)) is not None]
     if not found:
         return None
-    return max(found, key=lambda pair: (pair[1].blocks, pair[0], pair[1].difference))[1]
+    return max(
+        found,
+        key=lambda pair: (pair[1].blocks, pair[1].holds_back, pair[0], pair[1].difference),
+    )[1]
 
 
 def _among(side: str, runs: Sequence[RunFigures]) -> list[Difference]:
@@ -213,7 +268,7 @@ def _among(side: str, runs: Sequence[RunFigures]) -> list[Difference]:
     for aspect in (a for a in (*ASPECTS, *settings) if a not in _OF_PAIRS):
         for other in runs[1:]:
             difference = _difference(aspect, runs[:1], [other], False)
-            if difference is None or difference.difference == "known on one side only":
+            if difference is None or difference.difference == ONE_SIDE:
                 continue
             shown = f"{runs[0].run_id} {difference.baseline}, {other.run_id} {difference.candidate}"
             values = (shown, "") if side == "baseline" else ("", shown)

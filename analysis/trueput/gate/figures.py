@@ -67,6 +67,7 @@ class RunFigures:
     quality: Mapping[str, float] = field(default_factory=dict)
     content_hash: str | None = None
     measurement: str | None = None
+    measured_files: frozenset[str] = frozenset()
     unusable: str | None = None
     uncovered: str | None = None
 
@@ -78,6 +79,7 @@ class RunFigures:
         requests: Requests | None = None,
         content_hash: str | None = None,
         measurement: str | None = None,
+        measured_files: frozenset[str] = frozenset(),
         unusable: str | None = None,
         uncovered: str | None = None,
     ) -> RunFigures:
@@ -86,9 +88,9 @@ class RunFigures:
         ``requests`` are its planned requests as columns; without them they are taken from the rows
         of ``request_outcomes``. Read beyond the public views, where given: ``activity_series`` with
         rows of ``metric, offset_ns, value``, used for the variation inside a single run.
-        ``measurement`` is a digest of what was measured: runs that share it are one measurement.
-        ``uncovered`` says what the engine's record lacks of the load: what is summed over its
-        iterations is then not known.
+        ``measurement`` is a digest of what was measured, ``measured_files`` the hashes of the files
+        that gave rows: runs that share either are one measurement. ``uncovered`` says what the
+        engine's record lacks of the load: what is summed over its iterations is then not known.
         """
         run = _only(rows.get("runs"))
         workload = _only(rows.get("workload"))
@@ -144,6 +146,7 @@ class RunFigures:
             },
             content_hash=content_hash or text(run, "content_sha256", "content_hash"),
             measurement=measurement,
+            measured_files=measured_files,
             unusable=unusable,
             uncovered=uncovered,
         )

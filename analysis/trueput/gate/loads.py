@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 RATE_LIMIT = 0.02
 #: Largest Kolmogorov distance of gaps, or of lengths, that still counts as the same load.
 DISTANCE_LIMIT = 0.12
+#: Kolmogorov distance of two samples of one load that chance exceeds once in a hundred, times
+#: sqrt(n m / (n + m)); and the normal quantile of a one-sided 95 %.
+_BY_CHANCE = 1.628
+_ONE_SIDED = 1.645
 #: Tokens may drift by this share of a length (chat templates, another tokeniser's count).
 LENGTH_DRIFT = 0.02
 #: Largest relative difference of the mean length that still counts as the same load.
@@ -32,17 +36,22 @@ _REUSE_POINTS = 0.05
 
 @dataclass(frozen=True)
 class Difference:
-    """One way in which two sides differ, with its size; ``blocks`` makes them not comparable."""
+    """One way in which two sides differ, with its size; ``blocks`` makes them not comparable.
+
+    ``holds_back`` lets nothing pass: what was asked is not known to be the same.
+    """
 
     aspect: str
     baseline: str
     candidate: str
     difference: str
     blocks: bool
+    holds_back: bool = False
 
 
 #: Aspects that are lengths of every planned request, and the columns that hold them.
 LENGTHS = {"prompt_lengths": "prompt_tokens", "asked_output_lengths": "asked_output_tokens"}
+ONE_SIDE = "known on one side only"
 Gap: TypeAlias = tuple[float, Difference]
 
 
@@ -62,6 +71,26 @@ def lengths(run: RunFigures, aspect: str) -> Numbers:
     return known
 
 
+def _by_chance(one: int, other: int) -> float:
+    """Return the distance that two samples of one load exceed once in a hundred."""
+    return _BY_CHANCE * math.sqrt(1 / one + 1 / other)
+
+
+def _mean_settled(one: Numbers, other: Numbers) -> bool:
+    """Tell whether the means differ by no more than the limit, as far as chance lets it be told."""
+    mean = float(one.mean())
+    error = math.sqrt(float(one.var()) / len(one) + float(other.var()) / len(other))
+    shift = abs(float(other.mean()) - mean) + _ONE_SIDED * error
+    return shift <= MEAN_LENGTH_LIMIT * mean
+
+
+def _told_of_answered(run: RunFigures, aspect: str) -> bool:
+    """Tell whether a length is known of every request that ended as asked."""
+    import numpy as np
+
+    return not np.isnan(run.requests.column(LENGTHS[aspect])[run.requests.survived]).any()
+
+
 def of_all(run: RunFigures, known: int) -> bool:
     """Tell whether something is known of every planned request, lost ones included."""
     return known >= max(len(run.requests), run.count("planned") or 0)
@@ -77,20 +106,26 @@ def length_gap(aspect: str, b: RunFigures, c: RunFigures, strict: bool) -> Gap |
     if not len(lengths_b) or not len(lengths_c):
         shown, other = (_mean_text(side) if len(side) else "unknown" for side in (
             lengths_b, lengths_c))  # fmt: skip
-        return 0.0, Difference(aspect, shown, other, "known on one side only", False)
+        return 0.0, Difference(aspect, shown, other, ONE_SIDE, False, holds_back=True)
     if np.array_equal(lengths_b, lengths_c):
         return None
     distance = kolmogorov(lengths_b, lengths_c, 0.0 if strict else LENGTH_DRIFT)
     mean_b, mean_c = float(lengths_b.mean()), float(lengths_c.mean())
     change = mean_c / mean_b - 1 if mean_b else math.inf
     size = f"mean {change:+.1%}, Kolmogorov distance {distance:.3f}"
-    blocks = distance > DISTANCE_LIMIT or abs(change) > MEAN_LENGTH_LIMIT
+    chance = _by_chance(len(lengths_b), len(lengths_c))
+    blocks = distance > max(DISTANCE_LIMIT, chance) or abs(change) > MEAN_LENGTH_LIMIT
+    unsettled = distance > DISTANCE_LIMIT and not blocks and not _mean_settled(lengths_b, lengths_c)
+    if DISTANCE_LIMIT < distance <= chance:
+        size = f"{size}, by chance up to {chance:.3f}"
     if not (of_all(b, len(lengths_b)) and of_all(c, len(lengths_c))):
         # Lost requests without a length would pass for a lighter load: a finding, not this.
         size = f"{size}; not known for every planned request"
         blocks = _surely((b, lengths_b), (c, lengths_c), distance)
+    hidden = _told_of_answered(b, aspect) != _told_of_answered(c, aspect)
+    holds_back = (hidden or unsettled) and not blocks
     return max(distance, abs(change)), Difference(
-        aspect, _mean_text(lengths_b), _mean_text(lengths_c), size, blocks
+        aspect, _mean_text(lengths_b), _mean_text(lengths_c), size, blocks, holds_back
     )
 
 
@@ -183,7 +218,7 @@ def rate_gap(b: RunFigures, c: RunFigures) -> Gap | None:
         return None
     if rate_b is None or rate_c is None:
         before, after = ("unknown" if rate is None else f"{rate:g}/s" for rate in (rate_b, rate_c))
-        return 0.0, Difference("arrival_rate", before, after, "known on one side only", False)
+        return 0.0, Difference("arrival_rate", before, after, ONE_SIDE, False, holds_back=True)
     change = math.inf if math.inf in (rate_b, rate_c) or rate_b == 0 else rate_c / rate_b - 1
     if kind == "sent" and abs(change) <= RATE_LIMIT:
         return None
@@ -203,17 +238,24 @@ def gaps_gap(b: RunFigures, c: RunFigures) -> Gap | None:
     if any(closed_loop(run) for run in (b, c)):
         return None
     gaps_b, gaps_c = _gaps(b), _gaps(c)
+    before, after = (
+        f"median gap {np.median(gaps) / 1e6:.1f} ms, variation {_variation(gaps):.2f}"
+        if len(gaps)
+        else "unknown"
+        for gaps in (gaps_b, gaps_c)
+    )
+    if _sends_told(b) != _sends_told(c):
+        return 0.0, Difference("arrival_gaps", before, after, ONE_SIDE, False, holds_back=True)
     if not len(gaps_b) or not len(gaps_c):
         return None
     distance = kolmogorov(gaps_b, gaps_c)
-    before, after = (
-        f"median gap {np.median(gaps) / 1e6:.1f} ms, variation {_variation(gaps):.2f}"
-        for gaps in (gaps_b, gaps_c)
-    )
     if distance > DISTANCE_LIMIT:
         size = f"Kolmogorov distance {distance:.3f}"
-        blocks = _all_sent(b) and _all_sent(c)
-        return distance, Difference("arrival_gaps", before, after, size, blocks)
+        chance, blocks = _by_chance(len(gaps_b), len(gaps_c)), _all_sent(b) and _all_sent(c)
+        if distance > chance or not blocks:
+            return distance, Difference("arrival_gaps", before, after, size, blocks)
+        size = f"{size}, by chance up to {chance:.3f}"
+        return distance, Difference("arrival_gaps", before, after, size, False, holds_back=True)
     if len(gaps_b) != len(gaps_c):
         return None
     jitter = max(float(gaps_b.mean()) / 2, _GAP_JITTER_NS)
@@ -261,6 +303,15 @@ def sends_of(run: RunFigures) -> Numbers:
 
 def _all_sent(run: RunFigures) -> bool:
     return of_all(run, len(run.requests.known("sent_ns")))
+
+
+def _sends_told(run: RunFigures) -> bool:
+    """Tell whether the send is known of every request that ended as asked, and of any at all."""
+    import numpy as np
+
+    sends = run.requests.column("sent_ns")
+    answered = not np.isnan(sends[run.requests.survived]).any()
+    return answered and not np.isnan(sends).all()
 
 
 def _gaps(run: RunFigures) -> Numbers:

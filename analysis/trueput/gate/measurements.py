@@ -1,20 +1,34 @@
 """Which runs are one measurement: what is copied under another name is no second repeat.
 
-Runs are one measurement where their files are equal, or where what was measured is: the same
-sends and latencies to the nanosecond, however the files are packed and whatever labels they have.
+Runs are one measurement where their files are equal, where they share the bytes of one measured
+file, or where what was measured is equal: the same sends and latencies to the nanosecond, however
+the files are packed and whatever labels they have. No two repeats serve most requests in the same
+time to a part in a thousand: runs that do are one measurement too, edited or rounded.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from trueput.gate.figures import RunFigures
 from trueput.gate.policy import Note
 from trueput.gate.requests import Requests
 from trueput.gate.rows import Row, number, text
 
+if TYPE_CHECKING:
+    from trueput.gate.requests import Mask, Numbers
+
 _TIMES = ("sent_ns", "ttft_ns", "e2e_ns")
+#: Times of a request that two measurements do not share but for this relative difference.
+_SPANS = ("ttft_ns", "e2e_ns")
+_ALIKE = 1e-3
+#: Share of the timed requests from which on runs are alike: with both times known, and with one.
+_ALIKE_SHARES = {2: 0.5, 1: 0.9}
+_FEWEST_ALIKE = 5
+_SHARED_FILE = "they share a measured file"
+_SHARED_TIMES = "their requests take the same times to a part in a thousand"
 
 
 def digest(requests: Requests, rows: Mapping[str, Sequence[Row]]) -> str | None:
@@ -42,11 +56,75 @@ def digest(requests: Requests, rows: Mapping[str, Sequence[Row]]) -> str | None:
 
 def same(one: RunFigures, other: RunFigures) -> bool:
     """Tell whether two runs are one measurement."""
-    return (
+    return _why(one, other) is not None
+
+
+def _why(one: RunFigures, other: RunFigures) -> str | None:
+    """Say what shows that two runs are one measurement: empty where they are equal throughout."""
+    if (
         one.run_id == other.run_id
         or _equal(one.content_hash, other.content_hash)
         or _equal(one.measurement, other.measurement)
-    )
+    ):
+        return ""
+    if not one.measured_files.isdisjoint(other.measured_files):
+        return _SHARED_FILE
+    if one.measurement is None or other.measurement is None:
+        return None
+    return _SHARED_TIMES if _alike(one.requests, other.requests) else None
+
+
+def _alike(one: Requests, other: Requests) -> bool:
+    """Tell whether most requests take the same times, in order of sending or sorted by time.
+
+    Between the two orders of sending, one stretch of requests may be missing from either side.
+    """
+    import numpy as np
+
+    short, long = sorted((one, other), key=len)
+    names = [n for n in _SPANS if all(len(side.known(n)) for side in (one, other))]
+    if not names or 2 * len(short) < len(long):
+        return False
+    sides = [np.stack([side.column(name) for name in names]) for side in (short, long)]
+    as_sent, needed = _agreeing(*sides), _ALIKE_SHARES[len(names)]
+    if as_sent >= needed:
+        return True
+    # one time alone is alike in two sorted samples of a size; a pair of them is not
+    return len(names) == len(_SPANS) and _agreeing(*(_sorted(side) for side in sides)) >= needed
+
+
+def _sorted(spans: Numbers) -> Numbers:
+    import numpy as np
+
+    found: Numbers = spans[:, np.lexsort(spans)]
+    return found
+
+
+def _agreeing(short: Numbers, long: Numbers) -> float:
+    """Return the share of timed requests that take the same times; 0 for a handful of them.
+
+    Columns are requests. The longer side may have one stretch more, at the best place for it.
+    """
+    import numpy as np
+
+    ahead, timed = _match(short, long[:, : short.shape[1]])
+    behind, timed_behind = _match(short, long[:, long.shape[1] - short.shape[1] :])
+    before = np.concatenate([[0], np.cumsum(ahead)])
+    after = np.concatenate([[0], np.cumsum(behind)])
+    best = int((before + after[-1] - after).max())
+    count = max(int(np.count_nonzero(timed)), int(np.count_nonzero(timed_behind)))
+    return best / count if count >= _FEWEST_ALIKE else 0.0
+
+
+def _match(one: Numbers, other: Numbers) -> tuple[Mask, Mask]:
+    """Return which requests agree in every time that either side knows, and which have any."""
+    import numpy as np
+
+    unknown, unknown_too = np.isnan(one), np.isnan(other)
+    close = np.abs(one - other) <= _ALIKE * np.maximum(one, other)
+    timed: Mask = ~np.all(unknown & unknown_too, axis=0)
+    agree: Mask = np.all(close | (unknown & unknown_too), axis=0) & timed
+    return agree, timed
 
 
 def distinct(runs: Sequence[RunFigures]) -> tuple[tuple[RunFigures, ...], tuple[Note, ...]]:
@@ -54,7 +132,8 @@ def distinct(runs: Sequence[RunFigures]) -> tuple[tuple[RunFigures, ...], tuple[
     kept: list[RunFigures] = []
     notes = []
     for run in sorted(runs, key=lambda run: (run.run_id, run.content_hash or "")):
-        first = next((other for other in kept if same(run, other)), None)
+        found = ((other, why) for other in kept if (why := _why(run, other)) is not None)
+        first, why = next(found, (None, ""))
         if first is None:
             kept.append(run)
         elif run.run_id != first.run_id:
@@ -62,7 +141,7 @@ def distinct(runs: Sequence[RunFigures]) -> tuple[tuple[RunFigures, ...], tuple[
                 Note(
                     "warning",
                     f"{run.run_id} is the same measurement as {first.run_id}, and counts once "
-                    "with it",
+                    f"with it{_because(why)}",
                     "runs",
                 )
             )
@@ -80,11 +159,16 @@ def reused(base: Sequence[RunFigures], runs: Sequence[RunFigures]) -> str | None
         return None
     found = [
         f"the candidate's measurement {run.run_id} is the baseline's run {other.run_id}"
+        f"{_because(why)}"
         for run in runs
         for other in base
-        if same(run, other)
+        if (why := _why(run, other)) is not None
     ]
     return "; ".join(found) or None
+
+
+def _because(why: str) -> str:
+    return f": {why}" if why else ""
 
 
 def _equal(one: str | None, other: str | None) -> bool:

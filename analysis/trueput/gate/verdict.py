@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from enum import StrEnum
 
 from trueput.errors import ExitCode, UsageError
-from trueput.gate.comparability import compare_sides
+from trueput.gate.comparability import MIXED, compare_sides
 from trueput.gate.evidence import Evidence
 from trueput.gate.figures import RunFigures, text
 from trueput.gate.loads import Difference
@@ -260,8 +260,7 @@ def _verdict(
     case: _Case, findings: Sequence[Finding], too_few: str | None, lenient: Sequence[str]
 ) -> tuple[Verdict, str]:
     if not case.comparable:
-        aspects = [item.aspect for item in case.differences if item.blocks]
-        return Verdict.NOT_COMPARABLE, f"the sides differ in {', '.join(aspects)}"
+        return Verdict.NOT_COMPARABLE, _unlike(case.differences)
     if too_few is not None:
         return Verdict.INCONCLUSIVE, too_few
     for outcome, verdict in (
@@ -272,9 +271,26 @@ def _verdict(
         if found:
             names = dict.fromkeys(item.rule for item in found)
             return verdict, f"{', '.join(names)}"
+    held_back = [item.aspect for item in case.differences if item.holds_back]
+    if held_back:
+        return Verdict.INCONCLUSIVE, f"not known to be the same load: {', '.join(held_back)}"
     if not _blocking(findings, Outcome.PASS):
         return Verdict.INCONCLUSIVE, "no blocking rule had anything to judge"
     return Verdict.PASS, f"every blocking rule passed{_only_inform(lenient)}"
+
+
+def _unlike(differences: Sequence[Difference]) -> str:
+    """Name what makes the sides not comparable; repeats that differ among themselves first."""
+    blocking = [item for item in differences if item.blocks]
+    among: dict[str, list[str]] = {}
+    for item in blocking:
+        mixed = item.difference.startswith(MIXED)
+        among.setdefault(item.difference if mixed else "", []).append(item.aspect)
+    between = among.pop("", [])
+    told = [f"{words}: {', '.join(aspects)}" for words, aspects in among.items()]
+    if between:
+        told.append(f"the sides differ in {', '.join(between)}")
+    return "; ".join(told)
 
 
 def _only_inform(rules: Sequence[str]) -> str:

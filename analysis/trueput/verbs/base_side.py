@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trueput.errors import InputError, UsageError
+from trueput.gate.figures import RunFigures
+from trueput.gate.measurements import same
 from trueput.ingest.store import Store
 from trueput.verbs import baseline_file
 from trueput.verbs.baseline import LAST, state
 from trueput.verbs.baseline_file import Member
 from trueput.verbs.config_key import run_keys
+from trueput.verbs.figures import measurements
 from trueput.verbs.opening import Configuration, Reading, configuration
 
 _LAST = re.compile(r"@last:([1-9][0-9]{0,3})", re.ASCII)
@@ -77,21 +80,45 @@ def _last(argument: str, candidates: Sequence[Configuration], reading: Reading) 
             "`@last:K` stands for one; judge them one by one, or set a named baseline",
         )
     current = [m for m in held if m.run in known and known[m.run].key in keys]
-    if not current and _all_own([m for m in accepted if m.key in keys], others):
+    chosen, own = _newest(current, sorted(judged), count, reading)
+    if not chosen and (own or _all_own([m for m in accepted if m.key in keys], others)):
         raise InputError(
             f"`{argument}`: all accepted runs of this configuration are the candidate's own",
             "accept runs from before the change, or name the baseline's runs",
         )
-    if not current:
+    if not chosen:
         raise InputError(
             f"`{argument}`: the store has no accepted run of configuration {', '.join(keys)}",
             "`trueput baseline accept RUN` accepts one; `[labels] series` in run.toml names a "
             "series that goes on when the configuration changes",
         )
-    chosen = current[-count:]
     if len(chosen) < count:
         reading.note(f"`{argument}`: accepted runs of this configuration: {len(chosen)}")
     return Configuration(argument, tuple(m.run for m in chosen))
+
+
+def _newest(
+    accepted: Sequence[Member], judged: Sequence[str], count: int, reading: Reading
+) -> tuple[list[Member], bool]:
+    """Return the newest accepted runs, each measurement once, and whether any is a candidate's."""
+    taken: list[RunFigures] = list(measurements(judged, reading).values())
+    chosen: list[Member] = []
+    own = False
+    left = list(accepted)
+    while left and len(chosen) < count:
+        first = max(0, len(left) - (count - len(chosen)))
+        some, left = left[first:], left[:first]
+        known = measurements([m.run for m in some], reading)
+        for member in reversed(some):
+            one = known[member.run]
+            found = next((other for other in taken if same(one, other)), None)
+            if found is None:
+                taken.append(one)
+                chosen.insert(0, member)
+            else:
+                own = own or found.run_id in judged
+                reading.note(f"accepted run {member.run} is the same measurement as {found.run_id}")
+    return chosen, own
 
 
 def _all_own(accepted: Sequence[Member], others: Sequence[Member]) -> bool:

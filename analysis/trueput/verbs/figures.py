@@ -39,6 +39,12 @@ FROM int_run_facts
 """
 """Who measured the requests: the outermost that recorded any."""
 
+_MEASURED = """
+SELECT run_id, sha256 FROM sources
+WHERE format IS NOT NULL AND sha256 IS NOT NULL AND record_rows > 0
+"""
+"""Files that gave rows; run.toml, a model's config and a data set give none."""
+
 _REQUESTS = """
 WITH starts AS (
   SELECT run_id, min(sent_at_ns) AS start_ns FROM request_outcomes
@@ -95,6 +101,7 @@ def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
         rows = warehouse.views(_VIEWS)
         rows["activity_series"] = warehouse.ask(_SERIES).dicts()
         requests = _requests(warehouse, run_ids)
+        hashes = measured_files(warehouse)
         broken = {**unbelievable_times(warehouse), **broken_client_files(warehouse)}
         uncovered = uncovered_loads(warehouse)
         vantages = {r["run_id"]: r["vantage"] for r in warehouse.ask(_VANTAGES).dicts()}
@@ -110,10 +117,38 @@ def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
             views,
             requests=requests[run_id],
             measurement=digest(requests[run_id], views),
+            measured_files=hashes.get(run_id, frozenset()),
             unusable=broken.get(run_id),
             uncovered=uncovered.get(run_id),
         )
         for run_id, views in found.items()
+    }
+
+
+def measured_files(warehouse: Warehouse) -> dict[str, frozenset[str]]:
+    """Return the hashes of each run's measured files."""
+    found: dict[str, set[str]] = {}
+    for row in warehouse.ask(_MEASURED).dicts():
+        found.setdefault(row["run_id"], set()).add(row["sha256"])
+    return {run_id: frozenset(hashes) for run_id, hashes in found.items()}
+
+
+def measurements(run_ids: Sequence[str], reading: Reading) -> dict[str, RunFigures]:
+    """Return what shows which runs are one measurement, and no other figure."""
+    store = reading.open_store()
+    ids = list(dict.fromkeys(run_ids))
+    with open_runs(ids, reading) as warehouse:
+        requests, hashes = _requests(warehouse, ids), measured_files(warehouse)
+    manifests = {run_id: store.manifest(run_id) for run_id in ids}
+    return {
+        run_id: RunFigures(
+            run_id,
+            requests=requests[run_id],
+            content_hash=None if held is None else held.content_sha256,
+            measurement=digest(requests[run_id], {}),
+            measured_files=hashes.get(run_id, frozenset()),
+        )
+        for run_id, held in manifests.items()
     }
 
 

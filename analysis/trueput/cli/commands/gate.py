@@ -139,7 +139,7 @@ def _say_failure(error: TrueputError, format_: str, output: Sequence[Path] | Non
         try:
             emit(writers, name, paths)
         except TrueputError as second:
-            options.say(f"warning: {second}")
+            options.say_error(second, "warning")
     if format_ == "github":
         _append_summary(writers["markdown"]())
 

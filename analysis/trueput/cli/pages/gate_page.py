@@ -60,7 +60,7 @@ def difference_rows(differences: Sequence[Difference]) -> list[list[str]]:
             d.aspect,
             *(v.replace(",", ", ") if d.aspect == "slo" else v for v in (d.baseline, d.candidate)),
             d.difference,
-            "blocks" if d.blocks else "",
+            "blocks" if d.blocks else "holds back" if d.holds_back else "",
         ]
         for d in differences
     ]

@@ -11,7 +11,7 @@ from trueput.gate.rule_api import Finding
 from trueput.gate.verdict import CandidateResult, GateResult
 
 SCHEMA = "trueput.gate/1"
-SCHEMA_VERSION = "1.3"
+SCHEMA_VERSION = "1.4"
 """Grows in its second part when keys are added; another first part is another schema."""
 _DIGITS = 10
 
@@ -73,6 +73,7 @@ def _difference(difference: Difference) -> dict[str, object]:
         "candidate": difference.candidate,
         "difference": difference.difference,
         "blocks": difference.blocks,
+        "holds_back": difference.holds_back,
     }
 
 

@@ -96,7 +96,7 @@ def _differences_table(candidate: CandidateResult) -> list[str]:
     lines = ["| differs | baseline | candidate | by | blocks |", "|---|---|---|---|---|"]
     for d in candidate.comparability:
         cells = [inert(cell) for cell in (d.aspect, d.baseline, d.candidate)]
-        cells += [prose(d.difference), "yes" if d.blocks else "no"]
+        cells += [prose(d.difference), "yes" if d.blocks else "a pass" if d.holds_back else "no"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 

@@ -41,11 +41,11 @@ def _candidate(candidate: CandidateResult, result: GateResult) -> list[str]:
         f"{len(candidate.runs)} candidate runs",
         f"  because: {candidate.reason}",
     ]
-    if candidate.verdict is Verdict.NOT_COMPARABLE:
+    if candidate.verdict in {Verdict.NOT_COMPARABLE, Verdict.INCONCLUSIVE}:
         lines += [
             f"  {d.aspect}: {d.baseline} against {d.candidate} ({d.difference})"
             for d in candidate.comparability
-            if d.blocks
+            if d.blocks or d.holds_back
         ]
     for found in candidate.findings:
         if found.severity == BLOCKING and found.outcome in _DECIDING:

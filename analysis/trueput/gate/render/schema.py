@@ -51,6 +51,9 @@ _DIFFERENCE = _object(
     candidate=_TEXT,
     difference=_said(_TEXT, "The size of the difference."),
     blocks=_said({"type": "boolean"}, "True where it makes the sides not comparable."),
+    holds_back=_said(
+        {"type": "boolean"}, "True where nothing passes: the load is not known to be the same."
+    ),
 )
 _CANDIDATE = _object(
     config=_said(_TEXT, "The configuration as it was named."),
