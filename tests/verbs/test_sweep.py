@@ -28,7 +28,7 @@ def combination(root: Path, name: str, late: int, repeats: int = 3, **settings: 
     made = []
     for number in range(repeats):
         own = zlib.crc32(name.encode()) % 997 / 1e6
-        ttfts = [2.0] * late + [0.3 + own + number / 100] * (40 - late)
+        ttfts = [2.0 + own + number / 100] * late + [0.3 + own + number / 100] * (40 - late)
         made.append({**bench(ttfts), "run_number": number, **settings})
         (folder / f"run={number}.json").write_text(json.dumps(made[-1]))
     (folder / "summary.json").write_text(json.dumps(made))
