@@ -187,6 +187,8 @@ def edited(folder: Path, name: str, factor: float = 1.0, more_ns: float = 0.0, o
     for key in ("ttfts", "latencies"):
         changed = [factor * span + more_ns / 1e9 for span in result[key][:count]]
         result[key] = [*changed, *result[key][count:]]
+    chunks = [[factor * gap for gap in gaps] for gaps in result["itls"][:count]]
+    result["itls"] = [*chunks, *result["itls"][count:]]
     (made / "bench.json").write_text(json.dumps(result))
     return str(made)
 

@@ -27,6 +27,8 @@ _ALIKE = 1e-3
 #: Share of the timed requests from which on runs are alike: with both times known, and with one.
 _ALIKE_SHARES = {2: 0.5, 1: 0.9}
 _FEWEST_ALIKE = 5
+#: Correlation of TTFT and end-to-end time from which on one of them tells nothing more.
+_TOGETHER = 0.98
 _SHARED_FILE = "they share a measured file"
 _SHARED_TIMES = "their requests take the same times to a part in a thousand"
 
@@ -86,11 +88,22 @@ def _alike(one: Requests, other: Requests) -> bool:
     if not names or 2 * len(short) < len(long):
         return False
     sides = [np.stack([side.column(name) for name in names]) for side in (short, long)]
-    as_sent, needed = _agreeing(*sides), _ALIKE_SHARES[len(names)]
+    pairs = len(names) == len(_SPANS) and not any(_together(side) for side in sides)
+    as_sent, needed = _agreeing(*sides), _ALIKE_SHARES[2 if pairs else 1]
     if as_sent >= needed:
         return True
-    # one time alone is alike in two sorted samples of a size; a pair of them is not
-    return len(names) == len(_SPANS) and _agreeing(*(_sorted(side) for side in sides)) >= needed
+    # one time alone is alike in two sorted samples of a size, and so are two that go together
+    return pairs and _agreeing(*(_sorted(side) for side in sides)) >= needed
+
+
+def _together(spans: Numbers) -> bool:
+    """Tell whether two times of requests say the same: answers of one token, or of one length."""
+    import numpy as np
+
+    known = spans[:, ~np.isnan(spans).any(axis=0)]
+    if known.shape[1] < _FEWEST_ALIKE or (known.std(axis=1) == 0).any():
+        return True
+    return bool(np.asarray(np.corrcoef(known))[0, 1] > _TOGETHER)
 
 
 def _sorted(spans: Numbers) -> Numbers:

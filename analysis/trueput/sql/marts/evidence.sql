@@ -94,7 +94,8 @@ WITH has AS (
        WHEN gapped_clients = 0 THEN 'run the client with --save-detailed (token gaps)'
        ELSE 'run the engine with --otlp-traces-endpoint' END},
     {'question': 'GPU activity',
-     'best_basis': CASE WHEN is_blind OR is_partial THEN 'bounded' WHEN operations > 0 THEN 'measured' WHEN steps > 0 AND uncovered IS NULL THEN 'reported' ELSE 'unknown' END,
+     'best_basis': CASE WHEN is_blind OR is_partial THEN 'bounded' WHEN operations > 0 THEN 'measured'
+       WHEN steps > 0 AND uncovered IS NULL THEN 'reported' ELSE 'unknown' END,
      'source': CASE WHEN is_partial THEN 'profile that lost operations to damage: unions are at least, idle at most'
        WHEN is_blind THEN 'profile without the kernels of graph launches: unions are at least, idle at most'
        WHEN operations > 0 THEN 'profile' WHEN steps > 0 THEN 'engine steps: time in iterations, not GPU time' END,
