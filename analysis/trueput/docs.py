@@ -21,25 +21,11 @@ from trueput.ingest.run import PROBLEM_CODES as INGEST_CODES
 from trueput.ingest.run_toml import PROBLEM_CODES as RUN_TOML_CODES
 from trueput.schema import BASIS_MEMBERS, Column, Table, glossary, tables, views
 from trueput.sources import all_sources
+from trueput.warehouse.codes import PROBLEM_CODES
 from trueput.warehouse.models import LAYERS, macros, models
 
 FOLDER = "docs/reference"
 """Where the generated pages lie in a checkout."""
-
-SQL_CODES: Mapping[str, str] = {
-    "SUM001": "The engine's phases of requests exceed their end-to-end time; "
-    "the least certain phase was cut.",
-    "SUM002": "Printed step times exceed the window; the largest work was cut.",
-    "TIME001": "The engine recorded longer times than the client for the same requests.",
-    "TIME002": "The client's instants leave the engine more or less time than it recorded.",
-    "TIME003": "The engine's histograms hold more long requests than the client's times.",
-    "TIME004": "The client's own times contradict each other.",
-    "COVER001": "Iterations are missing from the engine's log.",
-    "COVER002": "The engine's log begins after the load's first token, or ends before its end.",
-    "COVER003": "The engine's log schedules fewer tokens than the load received or was counted.",
-    "COVER004": "A file of the engine's record is damaged.",
-}
-"""Problem codes that the view `problems` adds, where parts had to be cut to add up."""
 
 _MADE = "<!-- Written by `trueput docs`. Edit its source, not this page. -->"
 
@@ -88,7 +74,7 @@ def problem_codes() -> dict[str, tuple[str, str]]:
         (INGEST_CODES, "ingest"),
         (RUN_TOML_CODES, "`run.toml`"),
         (ATTRIBUTION_CODES, "attribution"),
-        (SQL_CODES, "view `problems`"),
+        (PROBLEM_CODES, "view `problems`"),
     ):
         found.update({code: (who, text) for code, text in codes.items()})
     return dict(sorted(found.items()))

@@ -176,7 +176,7 @@ MISREAD = (
     ("compare", "b", OWNED), ("noise", OWNED), ("explain", OWNED), ("tables", OWNED),
     ("sql", f'FROM "{OWNED}"'), ("ingest", OWNED), ("baseline", "set", OWNED, "a"),
     ("baseline", "remove", OWNED), ("policy", "check", OWNED), ("runs", "-o", OWNED),
-    ("gate", "a", "b", "-o", f"{OWNED}.json", "--store", OWNED),
+    ("gate", "a", "b", "-o", "{folder}/" + f"{OWNED}.json", "--store", "{folder}/" + OWNED),
 )  # fmt: skip
 
 
@@ -186,11 +186,9 @@ def commands_in(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", MISREAD, ids=lambda c: c[0][:8])
-def test_a_name_gives_the_runner_no_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = Program(tmp_path / "store", 120)(*command)
+def test_a_name_gives_the_runner_no_command(tmp_path: Path, command: tuple[str, ...]) -> None:
+    given = [word.replace("{folder}", str(tmp_path)) for word in command]
+    done = Program(tmp_path / "store", 120)(*given)
     assert done.code == 2
     assert "::error" in done.stderr
     assert commands_in(done.stderr) == commands_in(done.stdout) == []

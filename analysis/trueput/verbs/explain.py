@@ -12,6 +12,7 @@ from trueput.ingest.run import PROBLEM_CODES as INGEST_CODES
 from trueput.ingest.run_toml import PROBLEM_CODES as RUN_CODES
 from trueput.schema import glossary, tables, views
 from trueput.sources import all_sources
+from trueput.warehouse.codes import PROBLEM_CODES as VIEW_CODES
 
 
 @dataclass(frozen=True)
@@ -32,18 +33,6 @@ VERDICTS = {
     "not_comparable": "The two sides differ in what was asked of them; findings decide nothing.",
     "unusable": "A run holds too little that can be read to judge it.",
 }
-_DERIVED_CODES = {
-    "SUM001": "A request's engine phases exceed its end-to-end time; the least certain was cut.",
-    "SUM002": "Printed step times exceed the window; the largest work was cut.",
-    "TIME001": "The engine recorded longer times than the client for the same requests.",
-    "TIME002": "The client's instants leave the engine more or less time than it recorded.",
-    "TIME003": "The engine's histograms hold more long requests than the client's times.",
-    "TIME004": "The client's own times contradict each other.",
-    "COVER001": "Iterations are missing from the engine's log.",
-    "COVER002": "The engine's log begins after the load's first token, or ends before its end.",
-    "COVER003": "The engine's log schedules fewer tokens than the load received or was counted.",
-    "COVER004": "A file of the engine's record is damaged.",
-}
 
 
 def _known() -> dict[str, Explanation]:
@@ -53,7 +42,7 @@ def _known() -> dict[str, Explanation]:
     for source in all_sources():
         for code, meaning in source.problem_codes.items():
             found[code.lower()] = Explanation(code, f"problem of {source.name}", meaning)
-    for codes in (INGEST_CODES, RUN_CODES, ATTRIBUTION_CODES, _DERIVED_CODES):
+    for codes in (INGEST_CODES, RUN_CODES, ATTRIBUTION_CODES, VIEW_CODES):
         for code, meaning in codes.items():
             found[code.lower()] = Explanation(code, "problem", meaning)
     for rule in discover():
