@@ -1,16 +1,19 @@
-"""Kineto trace to Parquet against HolisticTraceAnalysis: CPU, peak memory, growth of memory.
+"""Ingest of a Kineto trace against HolisticTraceAnalysis: CPU, peak memory, growth of memory.
 
-The product finds the trace's events, checks every row against its table's schema and writes
-Parquet; the peer parses into a pandas table and writes nothing. With `--peer-python`, the Python of
-an environment that holds HolisticTraceAnalysis==0.5.0 and `pandas<3`, the peer is its best backend
-(ijson_batch_and_compress). Without it, `json.load` into pandas (or, without pandas, into lists)
-stands in, and the report says so. Bars: at least 5 times less CPU, at most a quarter of the peer's
-peak memory, under 256 MiB, and at most 1.15 times the peak for a trace four times as long.
+The product hashes the file, claims it, reads its events, divides the GPU time of its steps, unites
+the busy time, and writes the store; the peer parses into a pandas table and writes nothing. With
+`--peer-python`, the Python of an environment that holds HolisticTraceAnalysis==0.5.0 and
+`pandas<3`, the peer is its best backend (ijson_batch_and_compress). Without it, `json.load` into
+pandas (or, without pandas, into lists) stands in, and the report says so. Bars: at least 5 times
+less CPU, at most a quarter of the peer's peak memory, under 256 MiB, and at most 1.15 times the
+peak for a trace four times as long.
 """
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 import sys
 from pathlib import Path
 
@@ -24,6 +27,7 @@ from measure import (
     least_cpu,
     peak,
     python,
+    trueput,
     work_folder,
 )
 
@@ -125,30 +129,17 @@ def make(events: int, path: Path) -> None:
         out.write(_TAIL)
 
 
-def ours(trace: Path, folder: Path) -> None:
-    """Read with the source, check against the schemas, write Parquet; print the rows."""
-    import pyarrow.parquet as pq
+def ingest(trace: Path, folder: Path) -> Cost:
+    """Ingest into a fresh store."""
+    store = folder / "store"
+    shutil.rmtree(store, ignore_errors=True)
+    return cost(trueput("ingest", trace, "--store", store), environment(NO_COLOR="1"))
 
-    from trueput.arrow import arrow_schema, conform
-    from trueput.source_api import Batch, Problem, ReadOptions
-    from trueput.sources.kineto_json import SOURCE
 
-    writers: dict[str, pq.ParquetWriter] = {}
-    operations, problems = 0, 0
-    for item in SOURCE.read(trace, ReadOptions(relative_path=trace.name)):
-        problems += isinstance(item, Problem)
-        if not isinstance(item, Batch):
-            continue
-        rows = conform(item.table, item.rows, {"run_id": "run", "source_id": trace.name})
-        if item.table not in writers:
-            path = folder / f"{item.table}.parquet"
-            schema = arrow_schema(item.table)
-            writers[item.table] = pq.ParquetWriter(path, schema, compression="zstd")
-        writers[item.table].write_table(rows)
-        operations += rows.num_rows * (item.table == "gpu_ops")
-    for writer in writers.values():
-        writer.close()
-    print(operations, problems)
+def stored(store: Path) -> tuple[int, int]:
+    """Return the operations and the problems that the manifest counts."""
+    manifest = json.loads(next((store / "_runs").glob("*.json")).read_text("utf-8"))
+    return int(manifest["rows"]["gpu_ops"]), int(manifest["rows"].get("problems", 0))
 
 
 def peer_hta(trace: Path) -> None:
@@ -167,8 +158,6 @@ def peer_hta(trace: Path) -> None:
 
 def peer_json(trace: Path) -> None:
     """Parse the whole file at once, into pandas where it is installed; print the rows."""
-    import json
-
     with trace.open(encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     try:
@@ -199,7 +188,6 @@ def main() -> int:
         job, first, second = options.child
         jobs = {
             "make": lambda: make(int(first), Path(second)),
-            "ours": lambda: ours(Path(first), Path(second)),
             "hta": lambda: peer_hta(Path(first)),
             "json": lambda: peer_json(Path(first)),
         }
@@ -219,32 +207,26 @@ def _report(folder: Path, rounds: int, *, quick: bool, peer_python: str | None) 
     events = QUICK_EVENTS if quick else EVENTS
     trace = _made(events, folder)
     report = Report(f"Kineto ingest, {events:,} events, {trace.stat().st_size / 1e6:.0f} MB")
-    parts = folder / "parts"
-    parts.mkdir(exist_ok=True)
-
-    def product(source: Path) -> Cost:
-        return cost(python(__file__, "--child", "ours", source, parts))
 
     def peer() -> Cost:
         if peer_python:
             return cost([peer_python, __file__, "--child", "hta", str(trace), "-"], environment())
         return cost(python(__file__, "--child", "json", trace, "-"))
 
-    found = in_turns({"trueput": lambda: product(trace), "peer": peer}, rounds)
+    found = in_turns({"trueput": lambda: ingest(trace, folder), "peer": peer}, rounds)
     mine, theirs = found["trueput"], found["peer"]
     words = "HolisticTraceAnalysis, best backend" if peer_python else "json.load (no --peer-python)"
-    report.measured("trueput: source, schema, Parquet", mine)
+    report.measured("trueput ingest", mine)
     report.measured(f"peer: {words}"[:34], theirs)
     if not peer_python:
         report.note("the peer of the bar is HolisticTraceAnalysis: give --peer-python")
     kernels = events // (LAUNCHES_PER_STEP * 5 + 1) * LAUNCHES_PER_STEP
-    report.holds(
-        f"all {kernels:,} operations, no problem", mine[0].output.split() == [str(kernels), "0"]
-    )
+    told = stored(folder / "store")
+    report.holds(f"all {kernels:,} operations, no problem", told == (kernels, 0))
     report.bar("CPU, peer / trueput", least_cpu(theirs) / least_cpu(mine), LESS_CPU, at_least=True)
     report.bar("peak, trueput / peer", peak(mine) / peak(theirs), PEAK_SHARE)
-    long = product(_made(4 * events, folder))
-    report.measured(f"trueput, {4 * events:,} events", [long])
+    long = ingest(_made(4 * events, folder), folder)
+    report.measured(f"trueput ingest, {4 * events:,} events", [long])
     report.bar("peak MiB over all sizes", peak([*mine, long]), PEAK_MIB)
     report.bar("peak, four times the events / once", long.peak_mib / peak(mine), GROWTH)
     return report.finish()

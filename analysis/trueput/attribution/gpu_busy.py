@@ -28,8 +28,10 @@ from trueput.attribution.records import Ints
 
 MAX_OPERATIONS: Final = 100_000
 """Of more operations than this, slices of time are looked at for the fit; shares need none."""
+MAX_LOOKED_AT: Final = 240_000
+"""About so many operations lie in all slices together."""
 SLICES: Final = 8
-SLICE_STEPS: Final = 250
+LEAST_STEPS, SLICE_STEPS = 16, 250
 LATEST_NS: Final = 10_000_000_000
 """A kernel that starts later after its launch than this is not looked for in a slice."""
 
@@ -87,10 +89,10 @@ def _spans(marks: Marks, operations: int) -> list[Span]:
     starts, ends = np.sort(marks.start_ns), np.sort(marks.end_ns)
     if operations <= MAX_OPERATIONS:
         return [(int(starts[0]), int(ends[-1]))]
-    firsts = np.linspace(0, max(0, starts.size - SLICE_STEPS), SLICES).astype(int)
-    return [
-        (int(starts[i]), int(ends[min(i + SLICE_STEPS, ends.size) - 1])) for i in firsts.tolist()
-    ]
+    wanted = MAX_LOOKED_AT * starts.size // (operations * SLICES)
+    steps = min(max(wanted, LEAST_STEPS), SLICE_STEPS)
+    firsts = np.linspace(0, max(0, starts.size - steps), SLICES).astype(int)
+    return [(int(starts[i]), int(ends[min(i + steps, ends.size) - 1])) for i in firsts.tolist()]
 
 
 def _inside(times: Ints, spans: Sequence[Span]) -> Bools:
@@ -183,19 +185,15 @@ def _kernels(
 
 
 def _mean_of_devices(ran: _Ran) -> tuple[Ints, Ints]:
-    order = np.lexsort((ran.end_ns, ran.start_ns, ran.device))
-    step, device = ran.step[order], ran.device[order]
-    start, end = ran.start_ns[order], ran.end_ns[order]
-    fresh = np.zeros(step.size, np.int64)
-    for number in np.unique(device).tolist():
-        first, last = np.searchsorted(device, [number, number + 1])
-        reached = np.maximum.accumulate(end[first:last])
-        before = np.concatenate(([start[first]], reached[:-1]))
-        fresh[first:last] = np.maximum(end[first:last] - np.maximum(start[first:last], before), 0)
-    pairs, pair = np.unique(np.stack([step, device]), axis=1, return_inverse=True)
-    of_pair = np.zeros(pairs.shape[1], np.int64)
-    np.add.at(of_pair, pair.ravel(), fresh)
-    steps, at = np.unique(pairs[0], return_inverse=True)
-    total, devices = np.zeros(steps.size, np.int64), np.bincount(at.ravel())
-    np.add.at(total, at.ravel(), of_pair)
+    """Return the steps that ran something and the busy ns of each, the mean of its devices."""
+    steps, at = np.unique(ran.step, return_inverse=True)
+    total, devices = np.zeros(steps.size, np.int64), np.zeros(steps.size, np.int64)
+    for number in np.unique(ran.device).tolist():
+        here = np.flatnonzero(ran.device == number)
+        here = here[np.lexsort((ran.end_ns[here], ran.start_ns[here]))]
+        start, end = ran.start_ns[here], ran.end_ns[here]
+        reached = np.maximum.accumulate(end)
+        before = np.concatenate((start[:1], reached[:-1]))
+        np.add.at(total, at[here], np.maximum(end - np.maximum(start, before), 0))
+        devices[np.unique(at[here])] += 1
     return steps, np.round(total / devices).astype(np.int64)
