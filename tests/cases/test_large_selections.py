@@ -67,6 +67,18 @@ def test_questions_asked_together_give_the_same_rows(
     }
 
 
+def test_an_answer_does_not_depend_on_earlier_questions(store: Path, large: None) -> None:
+    requests = 51 + 3  # those that the engine admitted, and rows of the client that it refused
+    counted = "SELECT count(*) AS requests FROM int_ruled"
+    with open_runs(("errors_debug",), Reading(store=store, slo=SLO)) as warehouse:
+        assert warehouse.query(counted).rows == [(requests,)]
+        assert warehouse.query("SELECT count(outcome) FROM request_outcomes").rows[0][0] > 0
+        assert warehouse.query(counted).rows == [(requests,)]
+        assert warehouse.columns(counted)["requests"].tolist() == [requests]
+        assert warehouse.query("DESCRIBE int_ruled").rows
+        assert warehouse.query(counted).rows == [(requests,)]
+
+
 def test_a_query_that_is_wrong_says_so(store: Path, large: None) -> None:
     with (
         open_runs(RUNS, Reading(store=store)) as warehouse,

@@ -6,14 +6,14 @@ those of others, and the hash tables of a join or a grouping hold a few runs, no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trueput.errors import TrueputError
 from trueput.warehouse.connect import Selection, open_raw
 from trueput.warehouse.failures import view_failure
-from trueput.warehouse.models import Model, models, reads
+from trueput.warehouse.models import Model, models, models_below, reads
 from trueput.warehouse.plans import Question, columns_read
 
 if TYPE_CHECKING:
@@ -23,20 +23,6 @@ PIECE_BYTES = 96 << 20
 """About as much Parquet of several runs is computed in one go."""
 
 
-def models_below(connection: DuckDBPyConnection, names: Iterable[str]) -> set[str]:
-    """Return those of the names that are models, and all models that they read, at any depth."""
-    known = models()
-    found: set[str] = set()
-    todo = [n for n in names if n in known]
-    while todo:
-        name = todo.pop()
-        if name not in found:
-            found.add(name)
-            read = reads(connection, known[name].sql)
-            todo += [t for s, t in read if s == "main" and t in known]
-    return found
-
-
 class ByRuns:
     """Models of a large selection, computed by runs for the questions that are asked.
 
@@ -44,44 +30,40 @@ class ByRuns:
     questions are planned over it. Schema `kept` holds the columns that questions read, filled.
     """
 
-    def __init__(
-        self,
-        connection: DuckDBPyConnection,
-        selection: Selection,
-        order: Sequence[Model],
-    ) -> None:
+    def __init__(self, connection: DuckDBPyConnection, selection: Selection) -> None:
         self._connection = connection
         self._files = selection.files
         self._mixed = selection.mixed
-        self._order = order
+        self._order: list[Model] = []
         self._types: dict[str, dict[str, str]] = {}
         self._kept: dict[str, set[str]] = {}
-        self._replaced: set[str] = set()
+        self._standing: dict[str, str] = {}
         for schema in ("planned", "kept"):
             connection.execute(f"CREATE SCHEMA {schema}")
 
     def create(self, wanted: Sequence[Model]) -> None:
-        """Create the views of models, in order, as their files say."""
+        """Create the views of models, in order; what they read stands.
+
+        Those that are computed once show empty tables, which are cheap to plan over: `fill` or
+        `restore` comes before any answer.
+        """
+        self._order += wanted
         for model in wanted:
             self._create_view(model.name, model.sql)
             if model.is_computed_once:
                 self._describe(model.name)
                 self._show(model.name, "planned", self._types[model.name])
-        self._restore()
 
     def fill(self, questions: Sequence[Question], names: set[str]) -> None:
         """Let the views `names` show tables that hold all that these questions read of them.
 
         `names`: the models that the questions read; their views stand. Raises the database's error
-        where a question cannot be planned.
+        where a question cannot be planned. Other views may show tables that are empty by now.
         """
-        self._restore()
         needed = self._needed(questions, names)
-        self._restore()
         todo = {n: c for n, c in needed.items() if not c <= self._kept.get(n, set())}
         if todo:
             self._compute(todo)
-            self._restore()
         for name in names:
             self._show(name, "kept", self._kept[name])
 
@@ -89,24 +71,24 @@ class ByRuns:
         """Return which columns of the models the questions read; of each at least one."""
         chosen = set(names)
         shared = self._plan_shared(chosen)
-        for name in chosen - set(shared):
+        for name in chosen - shared:
             self._describe(name)
             self._show(name, "planned", self._types[name])
         needed = self._read_by(questions, chosen)
         return {n: c or {next(iter(self._types[n]))} for n, c in needed.items()}
 
-    def _plan_shared(self, wanted: Iterable[str]) -> list[str]:
+    def _plan_shared(self, wanted: Iterable[str]) -> set[str]:
         """Let the views of models that are computed once show empty tables; return the models.
 
-        Bottom-up, so that each is planned over the tables of those that it reads: written into
-        each other they would take minutes to plan.
+        All others are what their files say: planned over those tables, because written into each
+        other they would take minutes to plan.
         """
         below = models_below(self._connection, wanted)
-        names = [m.name for m in self._order if m.is_computed_once and m.name in below]
-        for name in names:
-            self._describe(name)
+        shared = {m.name for m in self._order if m.is_computed_once and m.name in below}
+        for name in shared:
             self._show(name, "planned", self._types[name])
-        return names
+        self.restore(but=shared)
+        return shared
 
     def _read_by(self, questions: Iterable[Question], names: Iterable[str]) -> dict[str, set[str]]:
         """Return which columns of the shown empty tables the questions read."""
@@ -132,20 +114,21 @@ class ByRuns:
             for c, t in self._types[name].items()
         )
         self._create_view(name, f'SELECT {shown} FROM {schema}."{name}"')
-        self._replaced.add(name)
 
-    def _restore(self) -> None:
-        """Let every view be what its file says.
+    def restore(self, but: Collection[str] = ()) -> None:
+        """Let every view be what its file says, but for the named ones.
 
         From the top down: what a view reads is then still a table, and cheap to plan.
         """
         for model in reversed(self._order):
-            if model.name in self._replaced:
+            if model.name not in but:
                 self._create_view(model.name, model.sql)
-        self._replaced.clear()
 
     def _create_view(self, name: str, sql: str) -> None:
-        self._connection.execute(f'CREATE OR REPLACE VIEW "{name}" AS\n{sql}')
+        """Let a view be this query, unless it is."""
+        if self._standing.get(name) != sql:
+            self._connection.execute(f'CREATE OR REPLACE VIEW "{name}" AS\n{sql}')
+            self._standing[name] = sql
 
     def _compute(self, wanted: Mapping[str, set[str]]) -> None:
         """Fill the tables of models, a few runs at a time."""
@@ -192,7 +175,8 @@ class ByRuns:
 
         In the order of computing. Their views show the tables to come.
         """
-        names = [name for name in self._plan_shared(wanted) if name not in wanted]
+        shared = self._plan_shared(wanted) - set(wanted)
+        names = [model.name for model in self._order if model.name in shared]
         needed = self._read_by(
             [Question(self._fill_of(name, columns)) for name, columns in wanted.items()], names
         )
@@ -203,8 +187,9 @@ class ByRuns:
             for lower, read in self._read_by([Question(sql)], names).items():
                 needed[lower] |= read
             steps[name] = columns, sql
-        self._restore()
+        self.restore(but=steps)
         for name, (columns, _) in steps.items():
+            self._kept.pop(name, None)
             self._make_empty(name, columns)
             self._show(name, "kept", columns)
         return dict(reversed(steps.items()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
@@ -107,11 +108,30 @@ def _parsed(connection: DuckDBPyConnection, sql: str) -> frozenset[tuple[str, st
     return frozenset((s, name) for s, name in out if s != "main" or name not in ctes)
 
 
-def in_order(connection: DuckDBPyConnection) -> list[Model]:
-    """Return all views so that each comes after the views it reads."""
+def models_below(connection: DuckDBPyConnection, names: Iterable[str]) -> set[str]:
+    """Return those of the names that are models, and all models that they read, at any depth."""
     known = models()
+    found: set[str] = set()
+    todo = [n for n in names if n in known]
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            read = reads(connection, known[name].sql)
+            todo += [t for s, t in read if s == "main" and t in known]
+    return found
+
+
+def in_order(connection: DuckDBPyConnection, names: Iterable[str] | None = None) -> list[Model]:
+    """Return views, and all that they read, so that each comes after those it reads.
+
+    Without names all views. Only what is returned is parsed, and parsing is what costs.
+    """
+    known = models()
+    chosen = models_below(connection, known if names is None else names)
     graph = {
-        name: {t for s, t in reads(connection, model.sql) if s == "main" and t in known} - {name}
-        for name, model in known.items()
+        name: {t for s, t in reads(connection, known[name].sql) if s == "main" and t in known}
+        - {name}
+        for name in sorted(chosen)
     }
     return [known[name] for name in TopologicalSorter(graph).static_order()]

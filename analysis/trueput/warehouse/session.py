@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trueput.errors import QueryError, TrueputError
 from trueput.schema import tables, views
-from trueput.warehouse.by_runs import ByRuns, models_below
+from trueput.warehouse.by_runs import ByRuns
 from trueput.warehouse.connect import Selection, connect
 from trueput.warehouse.failures import damaged_file, view_failure
 from trueput.warehouse.models import Model, in_order, models, reads
@@ -53,8 +53,7 @@ class Warehouse:
         self._built: set[str] = set()
         self._failed: dict[str, TrueputError] = {}
         self._paths = {str(path) for paths in selection.files.values() for path in paths}
-        self._order = in_order(self._connection)
-        self._by_runs = ByRuns(self._connection, selection, self._order)
+        self._by_runs = ByRuns(self._connection, selection)
 
     def __enter__(self) -> Warehouse:
         return self
@@ -71,11 +70,16 @@ class Warehouse:
 
         Raises ViewError or StoreError where a named one cannot be computed.
         """
-        wanted = models_below(self._connection, set(models()) if names is None else names)
-        for error in (self._failed.get(name) for name in sorted(wanted)):
-            if error is not None and names is not None:
-                raise error
-        new = [m for m in self._order if m.name in wanted - self._built - set(self._failed)]
+        self._build_all(names)
+        self._by_runs.restore()
+
+    def _build_all(self, names: set[str] | None = None) -> None:
+        """Build the named views; of a large selection those that show tables are left so."""
+        wanted = in_order(self._connection, names)
+        failed = sorted({model.name for model in wanted} & set(self._failed))
+        if failed and names is not None:
+            raise self._failed[failed[0]]
+        new = [m for m in wanted if m.name not in self._built and m.name not in self._failed]
         if not self._materialise:
             self._by_runs.create(new)
             self._built |= {model.name for model in new}
@@ -119,7 +123,7 @@ class Warehouse:
     def _get_ready(self, questions: Sequence[Question]) -> None:
         """Build the views that questions read, and fill them when the selection is large."""
         read = {t for q in questions for s, t in reads(self._connection, q.sql) if s == "main"}
-        self.prepare(read)
+        self._build_all(read)
         if not self._materialise and (direct := read & set(models())):
             self._by_runs.fill(questions, direct)
 
