@@ -18,7 +18,10 @@ from trueput.attribution.records import Ints
 
 MAX_OPEN: Final = 64
 """So many parts are kept open: those of many ranks are read in turns."""
-KERNEL, COPY, SPAN = 0, 1, 2
+FEW_CODES: Final = 24
+"""Up to here a search for each code costs less than sorting by it."""
+_KINDS: Final = 3
+KERNEL, COPY, SPAN = range(_KINDS)
 """Kernels; copies and memsets; whole-graph spans."""
 
 _CLASSES: Final = {"kernel": KERNEL, "graph_span": SPAN}
@@ -121,36 +124,46 @@ def _by_place(rows: pa.Table) -> Iterator[Place]:
     names = source.dictionary.to_pylist(), device.dictionary.to_pylist()
     code = _codes((source, len(names[0])), (device, len(names[1])))
     classes = [_CLASSES.get(word, COPY) for word in kind.dictionary.to_pylist()]
-    of_kind = np.array(classes, np.int32)
-    code = code * 3 + (classes[0] if len(classes) == 1 else of_kind[kind.indices.to_numpy()])
-    count = np.bincount(code)
-    places = np.flatnonzero(count).tolist()
+    width = 1 if len(classes) == 1 else _KINDS
+    if width > 1:
+        code = code * width + np.array(classes, np.int32)[kind.indices.to_numpy()]
     start, end = numbers(rows.column("start_at_ns")), numbers(rows.column("end_at_ns"))
-    ordinal = rows.column("device").combine_chunks()
-    told = ordinal.is_valid().to_numpy(zero_copy_only=False) if ordinal.null_count else None
-    ordinals = numbers(rows.column("device"))
-    if len(places) > 1:
-        # of small numbers the stable order is cheap
-        small = code.astype(np.uint16) if count.size <= 1 << 16 else code
-        order = np.argsort(small, kind="stable")
-        start, end, ordinals = start[order], end[order], ordinals[order]
-        told = None if told is None else told[order]
-        if len(process.dictionary) > 1 or process.null_count:
-            process = process.take(pa.array(order))
-    at = 0
-    for place in places:
-        which = slice(at, at + int(count[place]))
-        at = which.stop
-        source_at, device_at = divmod(place // 3, len(names[1]))
+    ordinal, ordinals = rows.column("device"), numbers(rows.column("device"))
+    told = ordinal.is_valid().to_numpy() if ordinal.null_count else None
+    one_process = len(process.dictionary) == 1 and not process.null_count
+    for place, which in _rows_of(code, len(names[0]) * len(names[1]) * width):
+        source_at, device_at = divmod(place // width, len(names[1]))
         yield Place(
             source=names[0][source_at],
             device=names[1][device_at],
-            kind=place % 3,
+            kind=classes[0] if width == 1 else place % width,
             start_ns=start[which],
             end_ns=end[which],
             ordinals=ordinals[which] if told is None else ordinals[which][told[which]],
-            process_keys=process[which],
+            process_keys=process[:1] if one_process else _chosen(process, which),
         )
+
+
+def _chosen(process: Any, which: Any) -> Any:
+    return process[which] if isinstance(which, slice) else process.take(pa.array(which))
+
+
+def _rows_of(code: Any, codes: int) -> Iterator[tuple[int, Any]]:
+    """Yield every code that occurs, of `codes` that may, with its rows in the order of the file."""
+    if codes <= FEW_CODES:
+        small = code.astype(np.uint8)
+        for one in range(codes):
+            found = np.flatnonzero(small == one)
+            if found.size == small.size:
+                yield one, slice(None)
+            elif found.size:
+                yield one, found
+        return
+    # of small numbers the stable order is cheap
+    order = np.argsort(code.astype(np.uint16) if codes <= 1 << 16 else code, kind="stable")
+    ordered = code[order]
+    for found in np.split(order, np.flatnonzero(ordered[1:] != ordered[:-1]) + 1):
+        yield int(code[found[0]]), found
 
 
 def _codes(first: tuple[Any, int], second: tuple[Any, int]) -> Any:

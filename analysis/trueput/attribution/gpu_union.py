@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -125,6 +126,12 @@ def _array(values: Any, kind: pa.DataType) -> Any:
     return pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(whole)])
 
 
+@lru_cache(maxsize=16)
+def _texts(words: tuple[str, ...]) -> Any:
+    """Return the words of a dictionary, which are the same from piece to piece."""
+    return pa.array(words, pa.string())
+
+
 @dataclass
 class _Pieces:
     """Stretches that are final, of several devices, as rows of `gpu_busy`."""
@@ -157,12 +164,12 @@ class _Pieces:
         sizes = [found.size for _, found, _ in self.kept]
         device = np.repeat(np.array([at for at, _, _ in self.kept], np.int32), sizes)
         coded = {
-            "run_id": (np.zeros(device.size, np.int32), [self.run_id]),
-            "device_key": (device, self.devices),
-            "kind": (np.concatenate([kind for _, _, kind in self.kept]), list(_WORDS.values())),
+            "run_id": (np.zeros(device.size, np.int32), (self.run_id,)),
+            "device_key": (device, tuple(self.devices)),
+            "kind": (np.concatenate([kind for _, _, kind in self.kept]), tuple(_WORDS.values())),
         }
         columns: dict[str, Any] = {
-            name: pa.DictionaryArray.from_arrays(_array(codes, pa.int32()), pa.array(texts))
+            name: pa.DictionaryArray.from_arrays(_array(codes, pa.int32()), _texts(texts))
             for name, (codes, texts) in coded.items()
         }
         for name in ("start_ns", "end_ns"):
