@@ -10,15 +10,15 @@ WITH classes AS (
   SELECT run_id, device_key, class, CAST(sum(time_ns) AS BIGINT) AS class_ns
   FROM int_gpu_segments GROUP BY run_id, device_key, class
 ), weighed AS (
-  SELECT run_id, device_key, class, work, outcome, sum(weight_ns) AS w, sum(weight_low_ns) AS w_low,
-    sum(weight_high_ns) AS w_high
+  SELECT run_id, device_key, class, work, outcome, fsum(weight_ns) AS w, fsum(weight_low_ns) AS w_low,
+    fsum(weight_high_ns) AS w_high
   FROM int_gpu_cells GROUP BY run_id, device_key, class, work, outcome
 ), shared AS (
   SELECT c.run_id, c.device_key, c.class, coalesce(w.work, 'unattributed') AS work,
     coalesce(w.outcome, 'unknown') AS outcome, c.class_ns,
-    CAST(floor(coalesce(c.class_ns * ratio(w.w, sum(w.w) OVER part), 0)) AS BIGINT) AS cell_ns,
-    CAST(floor(coalesce(w.w_low, 0)) AS BIGINT) AS low_ns,
-    CAST(ceil(coalesce(w.w_high, 0)) AS BIGINT) AS high_ns,
+    whole_below(coalesce(c.class_ns * ratio(w.w, sum(w.w) OVER part), 0)) AS cell_ns,
+    whole_below(coalesce(w.w_low, 0)) AS low_ns,
+    whole_above(coalesce(w.w_high, 0)) AS high_ns,
     row_number() OVER (
       PARTITION BY c.run_id, c.device_key, c.class ORDER BY w.w DESC NULLS LAST, w.work, w.outcome) AS place
   FROM classes AS c

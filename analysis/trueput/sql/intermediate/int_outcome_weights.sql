@@ -27,8 +27,8 @@ WITH tokens AS (
 ), by_steps AS (
   SELECT
     k.run_id, k.work, k.outcome,
-    CAST(sum(k.share * CASE k.work WHEN 'prefill' THEN t.prefill_ns WHEN 'decode' THEN t.decode_ns
-      ELSE t.recompute_ns END) AS BIGINT) AS weight
+    whole_nearest(fsum(k.share * CASE k.work WHEN 'prefill' THEN t.prefill_ns WHEN 'decode' THEN t.decode_ns
+      ELSE t.recompute_ns END)) AS weight
   FROM int_step_shares AS k
   JOIN int_steps AS t
     ON t.run_id = k.run_id AND t.engine = k.engine AND t.incarnation = k.incarnation

@@ -16,7 +16,7 @@ WITH present AS (
   FROM raw.request_steps AS r
   LEFT JOIN int_outcomes AS o ON o.run_id = r.run_id AND o.request_id = r.request_id
 ), weighed AS (
-  SELECT t.run_id, t.engine, t.incarnation, t.step_ix, p.work, p.outcome, sum(p.weight) AS weight
+  SELECT t.run_id, t.engine, t.incarnation, t.step_ix, p.work, p.outcome, fsum(p.weight) AS weight
   FROM int_steps AS t
   JOIN present AS p
     ON p.run_id = t.run_id AND p.engine = t.engine AND p.incarnation = t.incarnation
