@@ -127,8 +127,8 @@ def byte_chunks(path: Path, size: int = 8 << 20) -> Iterator[bytes | Damage]:
                 chunk = stream.read(size)
             except errors as error:
                 if size > 1024:
-                    # Read the rest byte-wise up to the damage: a big read loses what it had.
-                    yield from _rest_until_damage(path, given, errors)
+                    # Read the rest in small steps up to the damage: a big read loses what it had.
+                    yield from _rest_until_damage(path, given, size, errors)
                 else:
                     yield Damage(f"{type(error).__name__}: {error}"[:200])
                 return
@@ -178,9 +178,12 @@ class Filler:
 
 
 def _rest_until_damage(
-    path: Path, done: int, errors: tuple[type[BaseException], ...]
+    path: Path, done: int, size: int, errors: tuple[type[BaseException], ...]
 ) -> Iterator[bytes | Damage]:
+    """Yield what comes after the first `done` bytes, `size` at once at most, and the damage."""
     good = 0
+    held = bytearray()
+    damage: Damage | None = None
     with open_bytes(path) as stream:
         try:
             while good < done:
@@ -189,9 +192,16 @@ def _rest_until_damage(
                     break
                 good += len(got)
             while piece := stream.read(512):
-                yield piece
+                held += piece
+                if len(held) > size - 512:
+                    yield bytes(held)
+                    held.clear()
         except errors as error:
-            yield Damage(f"{type(error).__name__}: {error}"[:200])
+            damage = Damage(f"{type(error).__name__}: {error}"[:200])
+    if held:
+        yield bytes(held)
+    if damage is not None:
+        yield damage
 
 
 def text_blocks(path: Path, size: int = 8 << 20) -> Iterator[Block | Damage]:
