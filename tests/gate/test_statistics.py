@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from trueput.gate.resampling import BLOCKS, RESAMPLES, SEED, median_log_sd, sum_log_sd
 from trueput.gate.statistics import Effect, Noise, Sample, adjusted, ratio_effect, share_effect
@@ -97,6 +98,12 @@ def test_benjamini_hochberg_by_hand() -> None:
     # sorted 0.01, 0.02, 0.03, 0.5: times 4/1, 4/2, 4/3, 4/4 -> 0.04, 0.04, 0.04, 0.5
     assert adjusted([0.03, 0.5, 0.01, 0.02]) == pytest.approx([0.04, 0.5, 0.04, 0.04])
     assert adjusted([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_benjamini_hochberg_is_what_scipy_gives(p_values: list[float]) -> None:
+    theirs = stats.false_discovery_control(p_values, method="bh")
+    assert adjusted(p_values) == pytest.approx(list(theirs), rel=1e-12, abs=1e-300)
 
 
 def test_repeats_to_settle_by_hand() -> None:

@@ -43,13 +43,13 @@ def settling_text(runs: int | None) -> str:
 
 def requests_text(effect: Effect, limit: float) -> str:
     """Say how many requests a run would need if only the count of requests limited the share."""
-    from scipy import stats
+    from scipy import special
 
     gap = abs(effect.centre - limit)
     spread = sum(share * (1 - share) for share in (effect.baseline, effect.candidate))
     if gap == 0 or spread == 0:
         return ""
-    needed = math.ceil(spread * (float(stats.norm.ppf(0.95)) / gap) ** 2)
+    needed = math.ceil(spread * (float(special.ndtri(0.95)) / gap) ** 2)
     return f", or about {needed} requests in each run" if needed < _MOST_REQUESTS else ""
 
 

@@ -69,11 +69,13 @@ def _counted(runs: Sequence[RunFigures]) -> tuple[int, int] | None:
 
 def _exact_bounds(later: int, compared: int) -> tuple[float, float]:
     """Return the one-sided Clopper-Pearson bounds of the share, each way."""
-    from scipy import stats
+    from scipy.special import betaincinv
 
-    beta = stats.beta
-    low = float(beta.ppf(ALPHA, later, compared - later + 1)) if later else 0.0
-    high = float(beta.ppf(1 - ALPHA, later + 1, compared - later)) if later < compared else 1.0
+    low, high = 0.0, 1.0
+    if later:
+        low = float(betaincinv(later, compared - later + 1, ALPHA))
+    if later < compared:
+        high = float(betaincinv(later + 1, compared - later, 1 - ALPHA))
     return low, high
 
 
