@@ -2,9 +2,10 @@
 
 10 million kernels on 8 devices, four streams each. Both sides give the time in which at least one
 kernel ran, device by device, from start-up to answer; the answers are compared to the nanosecond.
-pandas reads the operations. The view sums the busy stretches that ingest has kept of them; what
-ingest pays for those, once for all questions, is measured beside it and added up. Bars: a question
-takes at least 1.8 times less CPU and half the peak memory.
+pandas reads the operations. The view sums the busy stretches that ingest has kept of them; making
+those, by ingest's own code over the same operations, is measured beside it, and both are added up.
+Bars: making the stretches once and a question each take at least 1.8 times less CPU, and a question
+half the peak memory.
 """
 
 from __future__ import annotations
@@ -75,8 +76,9 @@ def main() -> int:
         mine_ns = [busy for _, busy in json.loads(mine_out.read_text("utf-8"))]
         their_ns = list(json.loads(their_out.read_text("utf-8")).values())
         report.holds("same answer to the nanosecond", mine_ns == their_ns)
-        report.bar("CPU, peer / trueput", least_cpu(theirs) / least_cpu(mine), LESS_CPU,
-                   at_least=True)  # fmt: skip
+        for name, costs in (("a question", mine), ("making the stretches", found["making"])):
+            less = least_cpu(theirs) / least_cpu(costs)
+            report.bar(f"CPU, peer / {name}", less, LESS_CPU, at_least=True)
         report.bar("peak memory, peer / trueput", peak(theirs) / peak(mine), LESS_MEMORY,
                    at_least=True)  # fmt: skip
     finally:
