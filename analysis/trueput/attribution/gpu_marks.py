@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +22,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 COMPOSITION = ("context_requests", "context_tokens", "generation_requests", "generation_tokens")
 _KEYS = ("source_id", "process_key", "thread_key")
+_COLUMNS = ("start_at_ns", "end_at_ns", *COMPOSITION)
 
 
 class Places:
@@ -130,18 +132,12 @@ def has_word(column: Any, word: str) -> Bools:
 def read_marks(paths: Sequence[Path]) -> Marks | None:
     """Return the step annotations of a run; None where no annotation names a step."""
     places = Places()
-    columns = (*_KEYS, "start_at_ns", "end_at_ns", *COMPOSITION)
-    pieces: list[list[Ints]] = [[] for _ in columns[len(_KEYS) - 1 :]]
-    for rows in row_groups(paths, (*columns, "dialect")):
-        known = pc.or_(
-            pc.is_valid(rows.column("context_tokens")),
-            pc.is_valid(rows.column("generation_tokens")),
-        )
-        steps = rows.filter(pc.and_(known, pc.is_valid(rows.column("dialect"))))
-        if steps.num_rows:
-            pieces[0].append(places.codes([words(steps.column(k)) for k in _KEYS]))
-            for into, name in zip(pieces[1:], columns[len(_KEYS) :], strict=True):
-                into.append(numbers(steps.column(name)))
+    pieces: list[list[Any]] = [[] for _ in range(len(_COLUMNS) + 1)]
+    groups = row_groups(paths, (*_KEYS, *_COLUMNS, "dialect"))
+    # by `map`: no row group is kept while the next one is read
+    for found in map(partial(_of_group, places), groups):
+        for into, column in zip(pieces, found, strict=False):
+            into.append(column)
     if not pieces[0]:
         return None
     names = tuple(places.known)
@@ -154,9 +150,28 @@ def read_marks(paths: Sequence[Path]) -> Marks | None:
     return Marks(names, *chosen)
 
 
-def _joined(pieces: list[Ints]) -> Ints:
+def _of_group(places: Places, rows: pa.Table) -> list[Any]:
+    """Return the places of the step annotations of a row group and its _COLUMNS; [] without any."""
+    known = pc.or_(
+        pc.is_valid(rows.column("context_tokens")),
+        pc.is_valid(rows.column("generation_tokens")),
+    )
+    steps = rows.filter(pc.and_(known, pc.is_valid(rows.column("dialect"))))
+    if not steps.num_rows:
+        return []
+    code = places.codes([words(steps.column(k)) for k in _KEYS])
+    return [_compact(code), *(_compact(numbers(steps.column(name))) for name in _COLUMNS)]
+
+
+def _compact(values: Ints) -> Any:
+    """Return a copy in four bytes a value where they do: what it came from can go."""
+    small = values.astype(np.int32)
+    return small if (small == values).all() else values.copy()
+
+
+def _joined(pieces: list[Any]) -> Ints:
     """Return the pieces as one array, and let go of them."""
-    whole = np.concatenate(pieces)
+    whole = np.concatenate(pieces, dtype=np.int64)
     pieces.clear()
     return whole
 
