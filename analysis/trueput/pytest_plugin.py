@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 if TYPE_CHECKING:
+    from trueput.errors import TrueputError
     from trueput.gate.verdict import GateResult
 
 Named: TypeAlias = str | os.PathLike[str]
@@ -83,8 +84,26 @@ class Gate:
         `base` is one configuration: a name or path, `@NAME`, `@last:K`, or a sequence of repeats.
         `candidates` is one configuration, or a sequence of them, each a name or its repeats.
         Without `store` it is $TRUEPUT_STORE, else a temporary one of this session. Raises
-        TrueputError where a run, a policy or an objective cannot be used.
+        TrueputError where a run, a policy or an objective cannot be used; where a test does not
+        catch it, the test fails with that error's text alone.
         """
+        __tracebackhide__ = True
+        from trueput.errors import TrueputError
+
+        try:
+            return self._judged(base, candidates, policy, slo, window, store)
+        except TrueputError as error:
+            raise _not_judged(error) from None
+
+    def _judged(
+        self,
+        base: Named | Sequence[Named],
+        candidates: Named | Sequence[Named | Sequence[Named]],
+        policy: Named | None,
+        slo: str | None,
+        window: str,
+        store: Named | None,
+    ) -> Judged:
         from trueput.verbs.gate import gate
         from trueput.verbs.opening import Reading
 
@@ -97,6 +116,19 @@ class Gate:
             Reading(store=Path(kept), slo=slo, window=window),
         )
         return Judged(result)
+
+
+def _not_judged(error: TrueputError) -> Exception:
+    """Return the error as one of its own class that pytest shows as its text, without a trace."""
+    from trueput.gate.render.failure import failure_text
+
+    kind = type(error)
+    told = failure_text(error).rstrip()
+    body = {"__module__": kind.__module__, "__str__": lambda _: told, "msg": told, "pytrace": False}
+    made: Exception = type(kind.__name__, (kind, pytest.fail.Exception), body)(
+        error.message, error.hint
+    )
+    return made
 
 
 def _side(named: Named | Sequence[Named]) -> str:

@@ -118,7 +118,9 @@ def parse_span(value: str, where: str, key: str = "floor") -> int:
     """Return a span such as `500ms` in nanoseconds. Raises UsageError that names the key."""
     unit = next((unit for unit in ("ns", "us", "ms", "s") if value.endswith(unit)), None)
     if unit is None:
-        raise UsageError(f"{where}: {key}={value} has no unit", _EXAMPLE)
+        raise UsageError(
+            f"{where}: {key}={value} has no unit that is known: ns, us, ms or s", _EXAMPLE
+        )
     amount = value[: -len(unit)].strip()
     span = Decimal(amount) * NS_PER[unit] if _AMOUNT.fullmatch(amount) else Decimal(0)
     if not 0 < span <= MAX_NS:

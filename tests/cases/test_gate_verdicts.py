@@ -129,7 +129,7 @@ def test_the_rest_shows_no_settled_difference(pair: Verdict, rule: str, metric: 
 
 
 def test_no_request_was_lost(pair: Verdict) -> None:
-    found = pair.finding("hidden-failures")
+    found = pair.finding("hidden-failures", "lost_requests_ratio")
     assert (found["outcome"], found["baseline"], found["candidate"]) == ("pass", 0, 0)
 
 

@@ -36,6 +36,10 @@ TRICKS: dict[str, tuple[list[Served], Verdict, str]] = {
     "shorter outputs": (
         [replace(r, tokens=10) for r in usual()], Verdict.FLAGGED, "hidden-failures",
     ),
+    # half of the answers are a tenth shorter: a mean of 0.95, which more of the same may undercut
+    "some shorter outputs": (
+        changed(usual(), 2, tokens=18), Verdict.INCONCLUSIVE, "hidden-failures",
+    ),
     "easier prompts": (
         [replace(r, prompt=100) for r in usual()], Verdict.NOT_COMPARABLE, "prompt_lengths",
     ),

@@ -23,7 +23,7 @@ def run(
     activity: bool = True,
     slo: str | None = "ttft=1000ms",
     shuffled: bool = False,
-    answers: Sequence[int] = (20,),
+    answers: Sequence[int | None] = (20,),
     **facts: object,
 ) -> RunFigures:
     """Return a run; one letter a request: g good, l late, f failed, r rejected, n not sent."""

@@ -279,7 +279,8 @@ def test_bounded_goodput_is_judged_by_its_bounds() -> None:
 def test_refused_requests_are_no_shorter_answers(refused: int) -> None:
     cand = repeats("b", 3, "g" * (50 - refused) + "r" * refused)
     found = gate(repeats("a", 3), [("c", cand)]).candidates[0].findings
-    assert not [f for f in found if f.metric == "answer_tokens_per_request"]
+    answers = [f for f in found if f.metric == "answer_tokens_per_request"]
+    assert all((f.outcome, f.ratio) == ("pass", 1.0) for f in answers)
 
 
 def test_shorter_answers_beside_refused_requests_are_found() -> None:
@@ -357,3 +358,28 @@ def test_candidates_with_objectives_of_their_own_tell_them() -> None:
     assert "Objective" not in to_markdown(gate(repeats("a", 2), sides[:1]))
     none = gate(repeats("a", 2, slo=None), sides[2:])
     assert (none.slo, none.objective) == (None, "none")
+
+
+@pytest.mark.parametrize(
+    ("scheduled", "uncovered", "hint"),
+    [
+        (1000, None, "hint: scrape /metrics during the run."),
+        (None, None, "hint: run the engine with `--enable-logging-iteration-details`."),
+        (1000, "half", "hint: keep the engine's whole record."),
+    ],
+)
+def test_unknown_recompute_says_what_would_tell_it(
+    scheduled: int | None, uncovered: str | None, hint: str
+) -> None:
+    """Iterations alone bound recomputed tokens from below: counters would balance them."""
+    row = {"recomputed_tokens_low": 0, "scheduled_tokens": scheduled, "preemptions": 1}
+
+    def bounded(name: str) -> list[RunFigures]:
+        return [replace(r, recompute=row, uncovered=uncovered) for r in repeats(name, 3)]
+
+    base, cand = bounded("a"), bounded("b")
+    found = worst(judge(base, cand), "recompute-growth")
+    assert (found.outcome, found.conclusion.endswith(hint)) == ("inconclusive", True)
+    assert "not known in any run" in found.conclusion
+    found = worst(judge(base, [*cand[:2], *repeats("c", 1)]), "recompute-growth")
+    assert "not known in every run (missing: a0, a1, a2, b0, b1)" in found.conclusion

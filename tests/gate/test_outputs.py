@@ -295,3 +295,25 @@ def test_a_hostile_name_stays_text(made: dict[str, GateResult]) -> None:
 )
 def test_code_in_a_sentence_stays_code(text: str, shown: str) -> None:
     assert prose(text) == shown
+
+
+def test_markdown_has_the_units_of_the_table() -> None:
+    """Runs of 1 s a request against 2 s: spans are written as spans, rates with their unit."""
+    result = gate(repeats("a", 3), [("c", repeats("b", 3, latency_ns=2 * 10**9))])
+    assert "| e2e_ns_mean | 1.00 s | 2.00 s | 2.000x |" in to_markdown(result)
+    assert "| goodput_rps | 0.5 1/s | 0.5 1/s | 1.000x |" in to_markdown(result)
+    assert "e+0" not in to_markdown(result)
+
+
+def test_markdown_names_what_does_not_apply_in_one_line() -> None:
+    told = to_markdown(gate(repeats("a", 3), [("c", repeats("b", 3))])).splitlines()
+    (line,) = [x for x in told if "quality-drop" in x]
+    assert line.startswith("Not applicable: ")
+    assert not [x for x in told if "not applicable" in x]
+
+
+def test_what_blocks_stands_before_the_findings() -> None:
+    cand = repeats("b", 3, prompt=200, engine_version="2", model="m")
+    told = to_markdown(gate(repeats("a", 3, engine_version="1", model="m"), [("c", cand)]))
+    places = [told.index(x) for x in ("| prompt_lengths |", "| engine_version |", "| rule |")]
+    assert places == sorted(places)

@@ -42,6 +42,8 @@ def test_what_is_written_is_read_back(limits: dict[str, int]) -> None:
         ("", "expected at least one limit"),
         ("ttft", "has no `=`"),
         ("ttft=500", "has no unit"),
+        ("ttft=1h", "has no unit that is known: ns, us, ms or s"),
+        ("tpot=2m", "has no unit that is known: ns, us, ms or s"),
         ("ttft=-5ms", "expected a time above 0"),
         ("ttft=0ms", "expected a time above 0"),
         ("ttft=nans", "expected a time above 0"),

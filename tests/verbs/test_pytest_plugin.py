@@ -38,6 +38,15 @@ def test_policy(trueput_gate):
     judged = trueput_gate(A, [B, LATE], policy=f"{root}/gate.toml")
     assert judged.verdict == "flagged"
     judged.assert_not_flagged()
+
+def test_no_such_path(trueput_gate):
+    trueput_gate(A, f"{root}/gone", slo="ttft=1s").assert_passes()
+
+def test_caught(trueput_gate):
+    from trueput.errors import UsageError
+    with pytest.raises(UsageError, match="has no unit") as caught:
+        trueput_gate(A, [B], slo="ttft=1h")
+    assert "ttft=500ms" in caught.value.hint
 """
 
 
@@ -71,7 +80,10 @@ def pytest_in(project: Path, *arguments: str) -> str:
 
 def test_in_a_project(project: Path) -> None:
     said = pytest_in(project, "test_gate.py")
-    assert "3 failed, 1 passed, 1 skipped" in said
+    assert "4 failed, 2 passed, 1 skipped" in said
+    assert "PASSED test_gate.py::test_caught" in said
+    assert f"trueput gate: not judged: `{project}/gone` is neither a path nor a run" in said
+    assert "analysis/trueput" not in said, "no file of the package is shown"
     assert "PASSED test_gate.py::test_passes" in said
     assert "trueput gate: flagged: " in said
     assert "flagged: goodput-drop: SLO attainment fell, 0.500x" in said

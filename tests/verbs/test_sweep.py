@@ -14,9 +14,12 @@ from gate.bench_runs import bench, write
 
 import trueput
 from trueput.errors import UsageError
+from trueput.gate.rule_api import Finding, Outcome
+from trueput.gate.verdict import CandidateResult, Verdict
 from trueput.ingest.folders import find_runs
 from trueput.verbs.opening import Reading, configuration
 from trueput.verbs.sql import sql
+from trueput.verbs.sweep import _row
 
 SLO = '[slo]\nttft = "1s"\n'
 
@@ -223,3 +226,35 @@ def test_every_form(samples: Path, tmp_path: Path) -> None:
 def test_pictures_are_no_format_of_stdout(samples: Path, form: str) -> None:
     done = Program(samples)("sweep", BASE, *PAIR, "--format", form)
     assert (done.code, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "activity", "goodput", "word"),
+    [
+        ("pass", 1.0, 0.989, "no settled change"),
+        ("inconclusive", 1.04, 0.96, "no settled change"),  # both within the margin of 5 %
+        ("pass", 1.2, 0.97, "no settled change"),  # the gate passed it: it accuses nobody
+        ("inconclusive", 1.2, 0.97, "busier, not better"),
+        ("flagged", 1.01, 0.80, "busier, not better"),
+        ("pass", 1.2, 1.3, "busier, better"),
+        ("pass", 0.8, 1.01, "not busier, better"),
+        ("flagged", 0.8, 0.7, "not busier, not better"),
+        ("not_comparable", 1.2, 0.7, None),
+    ],
+)
+def test_the_word_for_a_row_accuses_only_where_the_gate_did_not_pass(
+    verdict: str, activity: float, goodput: float, word: str | None
+) -> None:
+    made = (
+        ("activity-without-goodput", "engine_step", activity),
+        ("goodput-drop", "goodput_rps", goodput),
+    )
+    findings = tuple(
+        Finding(
+            rule, "blocking", Outcome.PASS, metric, "", 1.0, ratio, ratio, ratio, ratio,
+            0.95, "made", "made", "made", "made",
+        )
+        for rule, metric, ratio in made
+    )  # fmt: skip
+    row = _row(CandidateResult("c", ("c",), Verdict(verdict), "", findings), "engine_step", 0.05)
+    assert row.quadrant == word

@@ -25,6 +25,8 @@ from trueput.gate.loads import (
     rate_gap,
     reuse_gap,
 )
+from trueput.gate.outside_window import ASPECT as OUTSIDE_WINDOW
+from trueput.gate.outside_window import outside_gap
 from trueput.gate.prompt_counts import ASPECT as PROMPT_COUNTS
 from trueput.gate.prompt_counts import counts_gap
 from trueput.gate.service import (
@@ -87,6 +89,7 @@ _GAPS: dict[str, Callable[[RunFigures, RunFigures], Gap | None]] = {
     "arrival_gaps": gaps_gap,
     "prefix_reuse": reuse_gap,
     "lost_requests": lost_gap,
+    OUTSIDE_WINDOW: outside_gap,
     "client_saturation": saturation_gap,
     "client_delay": delay_gap,
     "cache_warmth": warmth_gap,

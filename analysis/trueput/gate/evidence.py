@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from trueput.gate import samples
+from trueput.gate.answers import answers_effect
 from trueput.gate.figures import Row, RunFigures
 from trueput.gate.policy import Policy
 from trueput.gate.rungs import Rung, per_device
@@ -93,7 +94,15 @@ class Evidence:
     @cached_property
     def answers(self) -> Effect | None:
         """Mean output tokens of the requests that ended as asked."""
-        return self.ratio(samples.answer_tokens)
+        return answers_effect(self.baseline, self.candidate, self.noise)
+
+    @property
+    def answers_told(self) -> bool:
+        """True where a run tells how long a complete answer is."""
+        return any(
+            len(run.requests.known("output_tokens", run.requests.survived))
+            for run in (*self.baseline, *self.candidate)
+        )
 
     @cached_property
     def ttft(self) -> Effect | None:

@@ -138,19 +138,6 @@ def lost_share(run: RunFigures) -> Sample | None:
     return Sample.exact(min(max(1 - complete / planned, 0.0), 1.0), trials=planned)
 
 
-def answer_tokens(run: RunFigures) -> Sample | None:
-    """Return the mean output tokens of the requests that ended as asked.
-
-    Lost requests have no answer, and count as none: they are for the share of lost ones.
-    """
-    import numpy as np
-
-    lengths = run.requests.column("output_tokens")[run.requests.survived]
-    if not len(lengths) or np.isnan(lengths).any():
-        return None
-    return Sample.exact(float(lengths.mean()))
-
-
 def recomputed_share(run: RunFigures) -> Sample | None:
     """Return recomputed tokens as a share of the scheduled ones, with its bounds."""
     if run.uncovered is not None:

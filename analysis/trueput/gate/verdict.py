@@ -13,6 +13,8 @@ from trueput.gate.evidence import Evidence
 from trueput.gate.figures import RunFigures, text
 from trueput.gate.loads import Difference
 from trueput.gate.measurements import distinct, reused, same_runs
+from trueput.gate.outside_window import ASPECT as OUTSIDE_WINDOW
+from trueput.gate.outside_window import outside_notes
 from trueput.gate.policy import BLOCKING, Note, Policy
 from trueput.gate.policy.settings import Setting, demoted, differing, setting_notes
 from trueput.gate.rule_api import Finding, Outcome, Rule
@@ -62,7 +64,8 @@ class GateResult:
     """The verdict over all candidates; ``exit_code`` is the process's.
 
     ``policy`` are its settings that differ from the defaults. ``notes`` name them, and say which
-    exceptions of the policy were applied, which have expired, and which runs are one measurement.
+    exceptions of the policy were applied, which have expired, which runs are one measurement, and
+    how many requests lie outside the window.
     """
 
     verdict: Verdict
@@ -139,6 +142,7 @@ def gate(
         for config, runs, _ in sides
         if same_runs(base, runs)
     )
+    notes += outside_notes([(baseline_config, base), *((side[0], side[1]) for side in sides)])
     cases = [_case(base, config, runs, held) for config, runs, _ in sides]
     judged = [
         replace(
@@ -272,6 +276,8 @@ def _verdict(
             names = dict.fromkeys(item.rule for item in found)
             return verdict, f"{', '.join(names)}"
     held_back = [item.aspect for item in case.differences if item.holds_back]
+    if held_back == [OUTSIDE_WINDOW]:
+        return Verdict.INCONCLUSIVE, "more requests were lost outside the window"
     if held_back:
         return Verdict.INCONCLUSIVE, f"not known to be the same load: {', '.join(held_back)}"
     if not _blocking(findings, Outcome.PASS):

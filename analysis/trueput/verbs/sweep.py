@@ -20,6 +20,8 @@ from trueput.verbs.gate import under_policy
 from trueput.verbs.opening import Configuration, Reading, configuration
 
 _ACTIVITY, _GOODPUT, _RECOMPUTED = "activity-without-goodput", "goodput-drop", "recompute-growth"
+#: The quadrant that a sweep looks for, and the word where nothing is to be said of a row.
+WORSE, UNSETTLED = "busier, not better", "no settled change"
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,9 @@ class Ratio:
 class SweepRow:
     """One configuration: what changed against the baseline, and the gate's verdict on it.
 
-    `quadrant` follows the estimates alone; what is shown beyond chance is the verdict's to say. It
-    is None where one is unknown, or the sides are not comparable.
+    `quadrant` follows the estimates; what is shown beyond chance is the verdict's to say. Where
+    both changes are within the policy's margin, or the gate passed what would be busier and not
+    better, it is `no settled change`. None: one is unknown, or the sides are not comparable.
     """
 
     config: str
@@ -109,7 +112,7 @@ def sweep(
         result.baseline_runs,
         result.slo,
         rung,
-        tuple(_row(candidate, rung) for candidate in result.candidates),
+        tuple(_row(candidate, rung, held.margin) for candidate in result.candidates),
         result,
         (*(_left_out(side) for side in known if side not in sides), *result.notes),
     )
@@ -147,7 +150,7 @@ def _rung(result: GateResult) -> str | None:
     return next((rung for rung in RUNGS if counts[rung] == most), None) if most else None
 
 
-def _row(candidate: CandidateResult, rung: str | None) -> SweepRow:
+def _row(candidate: CandidateResult, rung: str | None, margin: float) -> SweepRow:
     activity = goodput = None
     before = after = None
     for finding in candidate.findings:
@@ -159,8 +162,7 @@ def _row(candidate: CandidateResult, rung: str | None) -> SweepRow:
             before, after = finding.baseline, finding.candidate
     return SweepRow(
         candidate.config, candidate.runs, candidate.verdict.value, candidate.reason, activity,
-        goodput, before, after,
-        None if candidate.verdict is Verdict.NOT_COMPARABLE else _quadrant(activity, goodput),
+        goodput, before, after, _quadrant(candidate.verdict, activity, goodput, margin),
     )  # fmt: skip
 
 
@@ -171,8 +173,14 @@ def _ratio(finding: Finding) -> Ratio | None:
     return Ratio(value, finding.ratio_low, finding.ratio_high)
 
 
-def _quadrant(activity: Ratio | None, goodput: Ratio | None) -> str | None:
-    if activity is None or goodput is None:
+def _quadrant(
+    verdict: Verdict, activity: Ratio | None, goodput: Ratio | None, margin: float
+) -> str | None:
+    if activity is None or goodput is None or verdict is Verdict.NOT_COMPARABLE:
         return None
-    busier = "busier" if activity.value > 1 else "not busier"
-    return f"{busier}, {'better' if goodput.value > 1 else 'not better'}"
+    if max(abs(activity.change), abs(goodput.change)) <= margin:
+        return UNSETTLED
+    busier, better = activity.value > 1, goodput.value > 1
+    if busier and not better:
+        return UNSETTLED if verdict is Verdict.PASS else WORSE
+    return f"{'busier' if busier else 'not busier'}, {'better' if better else 'not better'}"

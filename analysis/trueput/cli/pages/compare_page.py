@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trueput.cli.output import Grid, printable, to_markdown
-from trueput.cli.pages.gate_page import DIFFERS, difference_rows
+from trueput.cli.pages.differences import draw_differences
 from trueput.cli.pages.layout import heading, say, table
 from trueput.gate.render.markdown import prose
 from trueput.units import ns_text
@@ -54,9 +54,7 @@ def draw(console: Console, found: Sequence[Comparison]) -> None:
             say(console, f"{note.level}: {note.text}", "dim")
         rows = [_row(line) for line in _shown(one)]
         table(console, _NAMES, rows, ("baseline", "candidate", "ratio"))
-        if one.differences:
-            heading(console, "What differs between the sides")
-            table(console, DIFFERS, difference_rows(one.differences))
+        draw_differences(console, one.differences)
 
 
 def grids(found: Comparison) -> list[Grid]:

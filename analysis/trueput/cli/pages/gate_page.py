@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from trueput.cli.output import Grid, printable
 from trueput.cli.output import to_csv as grid_csv
-from trueput.cli.pages.layout import heading, say, table
+from trueput.cli.pages.differences import draw_differences
+from trueput.cli.pages.layout import heading, say
+from trueput.gate.render.amounts import amount, not_applicable, unit_after
 from trueput.gate.rule_api import Finding, Outcome
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
-from trueput.units import ns_text
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from trueput.gate.loads import Difference
 
 STYLES = {
     Verdict.PASS: "bold green",
@@ -26,7 +24,6 @@ STYLES = {
     Verdict.NOT_COMPARABLE: "bold yellow",
     Verdict.INCONCLUSIVE: "bold yellow",
 }
-DIFFERS = ("aspect", "baseline", "candidate", "by", "")
 _NAMES = ("config", "verdict", *Finding.__dataclass_fields__)
 _OUTCOME_STYLES = {
     Outcome.FLAGGED: "red",
@@ -53,19 +50,6 @@ def draw(console: Console, result: GateResult) -> None:
         _draw_candidate(console, candidate, result)
 
 
-def difference_rows(differences: Sequence[Difference]) -> list[list[str]]:
-    """Return the rows of a table of differences; an objective can wrap after each limit."""
-    return [
-        [
-            d.aspect,
-            *(v.replace(",", ", ") if d.aspect == "slo" else v for v in (d.baseline, d.candidate)),
-            d.difference,
-            "blocks" if d.blocks else "holds back" if d.holds_back else "",
-        ]
-        for d in differences
-    ]
-
-
 def _draw_candidate(console: Console, candidate: CandidateResult, result: GateResult) -> None:
     sides = f"{len(result.baseline_runs)} baseline and {len(candidate.runs)} candidate runs"
     if len(candidate.runs) == 1:
@@ -79,12 +63,16 @@ def _draw_candidate(console: Console, candidate: CandidateResult, result: GateRe
     else:
         rules = any(candidate.reason.startswith(f.rule) for f in candidate.findings)
         say(console, f"because of {candidate.reason}" if rules else candidate.reason)
+    unlike = candidate.verdict is Verdict.NOT_COMPARABLE
+    if unlike:
+        draw_differences(console, candidate.comparability)
     if candidate.findings:
-        heading(console, "Findings", "ratio candidate / baseline, one-sided 95 % bounds")
+        note = "ratio candidate / baseline, one-sided 95 % bounds"
+        note += "; not decisive" if unlike else ""
+        heading(console, "Findings", note)
         _findings(console, candidate)
-    if candidate.comparability:
-        heading(console, "What differs between the sides")
-        table(console, DIFFERS, difference_rows(candidate.comparability))
+    if not unlike:
+        draw_differences(console, candidate.comparability)
 
 
 def _findings(console: Console, candidate: CandidateResult) -> None:
@@ -110,8 +98,7 @@ def _findings(console: Console, candidate: CandidateResult) -> None:
         figures.append(printable(finding.conclusion), "dim")
         grid.add_row(Text(mark, _OUTCOME_STYLES[finding.outcome]), figures)
         console.print(Padding(grid, (0, 0, 0, 4)))
-    left = [f.rule for f in candidate.findings if f.outcome is Outcome.NOT_APPLICABLE]
-    unseen = [r for r in dict.fromkeys(left) if all(f.rule != r for f in shown)]
+    unseen = not_applicable(candidate.findings)
     if unseen:
         say(console, "not applicable: " + ", ".join(unseen), "dim")
     heading(console, "What this covers")
@@ -122,22 +109,13 @@ def _findings(console: Console, candidate: CandidateResult) -> None:
 
 def _figures(finding: Finding) -> str:
     """`baseline -> candidate unit, ratio (bounds)`, as far as known."""
-    base, cand = _value(finding.baseline, finding.unit), _value(finding.candidate, finding.unit)
-    unit = "" if finding.unit in {"ns", "ratio"} else f" {finding.unit}"
-    text = f"{base or 'unknown'} -> {cand or 'unknown'}{unit}"
+    base, cand = (amount(value, finding.unit) for value in (finding.baseline, finding.candidate))
+    text = f"{base} -> {cand}{unit_after(finding.unit)}"
     if finding.ratio is not None and math.isfinite(finding.ratio):
         text += f"  {finding.ratio:.3f}x"
     if finding.ratio_low is not None and finding.ratio_high is not None:
         text += f" ({finding.ratio_low:.3f} to {finding.ratio_high:.3f})"
     return text
-
-
-def _value(value: float | None, unit: str) -> str | None:
-    if value is None:
-        return None
-    if unit == "ns":
-        return ns_text(round(value))
-    return f"{value:.4g}"
 
 
 def _field(value: object) -> object:

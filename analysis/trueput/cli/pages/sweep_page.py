@@ -26,7 +26,9 @@ def draw(console: Console, found: Sweep) -> None:
         say(console, f"{note.level}: {note.text}", "dim")
     made = grid(found)
     print_grid(console, Grid(made.columns, made.rows, "", _RIGHT, ("no.", "recomputed")))
-    worse = [row.config for row in found.rows if row.quadrant == "busier, not better"]
+    from trueput.verbs.sweep import WORSE
+
+    worse = [row.config for row in found.rows if row.quadrant == WORSE]
     if worse:
         say(console, f"busier, not better: {len(worse)} of {len(found.rows)} (by the estimates)")
 

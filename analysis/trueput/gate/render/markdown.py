@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
+from trueput.gate.render.amounts import amount, not_applicable, unit_after
+from trueput.gate.rule_api import Finding, Outcome
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
 
 TITLES = {
@@ -52,39 +55,39 @@ def _candidate_lines(candidate: CandidateResult, several_slos: bool) -> list[str
         lines.append(
             f"About {candidate.settle_runs} runs on each side would settle it (an estimate)."
         )
-    if candidate.findings:
-        lines += ["", *_findings_table(candidate)]
-        lines += [
-            "",
-            *(f"- {inert(f.rule)}: {prose(f.conclusion)}" for f in candidate.findings),
-        ]
-    if candidate.comparability:
-        lines += ["", *_differences_table(candidate)]
-    scopes = dict.fromkeys(f"- {inert(f.rule)}: {prose(f.scope)}" for f in candidate.findings)
+    unlike = candidate.verdict is Verdict.NOT_COMPARABLE
+    differences = ["", *_differences_table(candidate)] if candidate.comparability else []
+    applied = [f for f in candidate.findings if f.outcome is not Outcome.NOT_APPLICABLE]
+    if unlike:
+        lines += differences
+    if applied:
+        lines += ["", *_findings_table(applied), ""]
+        lines += [f"- {inert(f.rule)}: {prose(f.conclusion)}" for f in applied]
+    if left := not_applicable(candidate.findings):
+        lines += ["", f"Not applicable: {', '.join(map(inert, left))}."]
+    if not unlike:
+        lines += differences
+    scopes = dict.fromkeys(f"- {inert(f.rule)}: {prose(f.scope)}" for f in applied)
     if scopes:
         lines += ["", "What this covers:", "", *scopes]
     return lines
 
 
-def _findings_table(candidate: CandidateResult) -> list[str]:
+def _findings_table(findings: Sequence[Finding]) -> list[str]:
     lines = [
         "| rule | outcome | severity | metric | baseline | candidate | ratio | bounds | basis |",
         "|---|---|---|---|--:|--:|--:|---|---|",
     ]
-    for f in candidate.findings:
-        bounds = (
-            f"{_shown(f.ratio_low)} to {_shown(f.ratio_high)}"
-            if f.ratio_low is not None
-            else "see below"
-        )
+    for f in findings:
+        bounds = "see below" if f.ratio_low is None else _bounds(f.ratio_low, f.ratio_high)
         cells = (
             f.rule,
             f.outcome.value.replace("_", " "),
             f.severity,
-            f"{f.metric} ({f.unit})" if f.unit else f.metric,
-            _shown(f.baseline),
-            _shown(f.candidate),
-            _shown(f.ratio),
+            f.metric,
+            _amount(f.baseline, f.unit),
+            _amount(f.candidate, f.unit),
+            _ratio(f.ratio),
             bounds if f.baseline is not None else "",
             f.basis,
         )
@@ -92,19 +95,28 @@ def _findings_table(candidate: CandidateResult) -> list[str]:
     return lines
 
 
+def _amount(value: float | None, unit: str) -> str:
+    text = amount(value, unit)
+    return text if text == "unknown" else f"{text}{unit_after(unit)}"
+
+
+def _ratio(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return "unknown"
+    return f"{value:.3f}x" if math.isfinite(value) else "inf"
+
+
+def _bounds(low: float, high: float | None) -> str:
+    return f"{low:.3f} to {'unknown' if high is None else f'{high:.3f}'}"
+
+
 def _differences_table(candidate: CandidateResult) -> list[str]:
     lines = ["| differs | baseline | candidate | by | blocks |", "|---|---|---|---|---|"]
-    for d in candidate.comparability:
+    for d in sorted(candidate.comparability, key=lambda d: (not d.blocks, not d.holds_back)):
         cells = [inert(cell) for cell in (d.aspect, d.baseline, d.candidate)]
         cells += [prose(d.difference), "yes" if d.blocks else "a pass" if d.holds_back else "no"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
-
-
-def _shown(value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return "unknown"
-    return f"{value:.4g}"
 
 
 #: What stands between two backticks and is left to be code: nothing that a table could break at.

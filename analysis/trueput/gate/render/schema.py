@@ -111,8 +111,8 @@ def _result() -> dict[str, Any]:
                     "type": "array",
                     "items": _object(level={"enum": ["notice", "warning"]}, text=_TEXT),
                 },
-                "Overrides of the policy, in force or expired, its settings in one sentence, and "
-                "runs that are one measurement.",
+                "Overrides of the policy, in force or expired, its settings in one sentence, "
+                "runs that are one measurement, and requests outside the window.",
             ),
             policy=_said(
                 {

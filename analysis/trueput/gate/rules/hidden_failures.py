@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trueput.gate.evidence import Evidence
-from trueput.gate.limits_text import did_not
+from trueput.gate.limits_text import against, did_not
 from trueput.gate.rule_api import BLOCKING, Finding, Outcome, Rule, bounds_text, finding
 from trueput.gate.settling import requests_text, settled_by, settling_text
 from trueput.gate.statistics import Effect
@@ -24,14 +24,17 @@ _SCOPE = (
     "not sent or unknown; it does not say whose fault that was."
 )
 
+_UNTOLD = "Whether complete answers got shorter is not known: no run tells how long they are."
+
 
 def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
-    """Return one finding for the share of lost requests, and one where answers got shorter."""
+    """Return one finding for the share of lost requests, and one for the length of the answers."""
     return [_lost(rule, evidence), *_shorter(rule, evidence)]
 
 
 def _lost(rule: Rule, evidence: Evidence) -> Finding:
     effect = evidence.lost
+    scope = _SCOPE if evidence.answers_told else f"{_SCOPE} {_UNTOLD}"
     least, _ = evidence.limits(_METRIC, effect)
     settle: int | None = None
     if effect is None:
@@ -54,31 +57,38 @@ def _lost(rule: Rule, evidence: Evidence) -> Finding:
         )
     found = finding(
         rule, outcome, _METRIC, "ratio", effect,
-        basis=evidence.basis(lambda run: run.goodput), conclusion=text, scope=_SCOPE,
+        basis=evidence.basis(lambda run: run.goodput), conclusion=text, scope=scope,
     )  # fmt: skip
     return settled_by(found, settle)
 
 
 def _shorter(rule: Rule, evidence: Evidence) -> list[Finding]:
-    """Return a finding where complete answers look shorter: less work, that reads as faster.
+    """Return a finding on the length of complete answers: a shorter one is less work, done sooner.
 
-    Not where losses explain it: they have the finding above, which then is no pass.
+    None where losses explain it (they have the finding above, which then is no pass), and none
+    where no run tells a length or none has a complete answer.
     """
     effect, lost = evidence.answers, evidence.lost
     least, _ = evidence.limits(_ANSWERS, effect)
-    if effect is None or effect.estimate >= effect.none - least:
-        return []
     if lost is not None and lost.rose(evidence.limits(_METRIC, lost)[0]):
         return []
     settle: int | None = None
-    if effect.fell(least):
+    if effect is None:
+        if not evidence.answers_told:
+            return []
+        outcome = Outcome.INCONCLUSIVE
+        text = "The output tokens of complete requests are not known in every run."
+    elif effect.fell(least):
         outcome = Outcome.FLAGGED
         text = f"Complete answers got shorter, {bounds_text(effect)}: less was done."
+    elif effect.did_not_fall(least):
+        outcome = Outcome.PASS
+        text = f"{did_not('The length of complete answers', 'fall', evidence, _ANSWERS, effect)}."
     else:
         outcome = Outcome.INCONCLUSIVE
         settle = effect.repeats_to_settle(effect.none - least)
-        text = f"Complete answers may have got shorter, {bounds_text(effect)}; "
-        text += f"{settling_text(settle)}."
+        text = f"Complete answers may have got shorter, {bounds_text(effect)}"
+        text += f"{against(evidence, _ANSWERS, effect)}; {settling_text(settle)}."
     found = finding(
         rule, outcome, _ANSWERS, "tokens", effect,
         basis=evidence.basis(lambda run: run.goodput), conclusion=text, scope=_ANSWERS_SCOPE,

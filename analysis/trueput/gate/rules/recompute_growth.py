@@ -17,6 +17,7 @@ from trueput.gate.rule_api import (
     bounds_text,
     finding,
 )
+from trueput.gate.samples import recomputed_share
 from trueput.gate.settling import settled_by, settling_text
 
 _METRIC = "recomputed_ratio"
@@ -36,7 +37,7 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
         outcome = Outcome.NOT_APPLICABLE
         text = "Recomputed tokens are not known on either side, and no preemption was seen."
     elif effect is None:
-        outcome, text = Outcome.INCONCLUSIVE, "Recomputed tokens are not known in every run."
+        outcome, text = Outcome.INCONCLUSIVE, _missing(runs)
     elif effect.rose(least):
         outcome = Outcome.FLAGGED
         text = f"The recomputed share of scheduled tokens rose by {bounds_text(effect)}"
@@ -61,6 +62,25 @@ def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
 def _by_more(evidence: Evidence) -> str:
     goodput = evidence.goodput
     return "" if goodput is None else by_more("rise", evidence, GOODPUT, goodput, margin=True)
+
+
+def _missing(runs: Sequence[RunFigures]) -> str:
+    """Say which runs lack the figure, and what would give it."""
+    lacking = [run for run in runs if recomputed_share(run) is None]
+    hints = sorted({_hint(run) for run in lacking})
+    if len(lacking) == len(runs):
+        where = "in any run"
+    else:
+        where = f"in every run (missing: {', '.join(sorted(run.run_id for run in lacking))})"
+    return f"Recomputed tokens are not known {where}; hint: {', or '.join(hints)}."
+
+
+def _hint(run: RunFigures) -> str:
+    if run.uncovered is not None:
+        return "keep the engine's whole record"
+    if not number(run.recompute, "scheduled_tokens"):
+        return "run the engine with `--enable-logging-iteration-details`"
+    return "scrape /metrics during the run"
 
 
 def _told(run: RunFigures) -> bool:
