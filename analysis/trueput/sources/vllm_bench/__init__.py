@@ -14,6 +14,8 @@ What the file says and what becomes of it:
   code follows from it and is filled; a phrase of the server's own leaves it NULL.
 - A stream that broke keeps its ttft and gaps and has latency 0.0: `stream_error`, with the
   chunks that had arrived as its tokens (source `chunks`).
+- An entry of `errors` that is neither text nor null is of no known writer: a failure, since only
+  the empty text says success. Where the entry is missing, how the request ended is unknown.
 - The client's success stays a claim: an error inside a 200 stream is `ok` here.
 - Output counts are those that the server sent as usage; a server that sends none makes the client
   count with its own tokeniser, and the file does not say which.
@@ -67,10 +69,12 @@ PROBLEM_CODES: Final = {
     "BENCH005": "an object lacks the keys of a result and was left out",
     "BENCH006": "the file is larger than 2 GiB and was not read",
     "BENCH007": "a known key holds a value of another type; it was taken as unknown",
-    "BENCH008": "the arrays of one result differ in length; missing is unknown",
+    "BENCH008": "the arrays of one result differ in length; missing is unknown; an error where it "
+    "is how requests ended",
     "BENCH009": "totals and arrays disagree on how many completed or failed",
     "BENCH010": "written without --save-detailed; it holds no record per request",
     "BENCH011": "a result of the multi-turn mode; only its totals were read",
+    "BENCH012": "entries of `errors` are neither text nor null; those requests failed",
 }
 
 _MARKS: Final = ("date", "backend", "model_id", "tokenizer_id", "num_prompts")
@@ -302,7 +306,11 @@ def _claims(fields: Mapping[str, bench_json.Buffer]) -> str:
 def _differences(row: dict[str, Any], details: Details, line: int) -> Iterator[Problem]:
     if details.lengths_differ:
         text = f"array lengths differ: {details.lengths_text}"
-        yield Problem("BENCH008", Severity.WARNING, text, line)
+        severity = Severity.ERROR if details.ends_untold else Severity.WARNING
+        yield Problem("BENCH008", severity, text, line)
+    if details.odd_errors:
+        text = f"{details.odd_errors} entries of `errors` are of an unexpected type"
+        yield Problem("BENCH012", Severity.WARNING, text, line, details.odd_errors)
     for key, counted in (
         ("claimed_complete_requests", details.complete),
         ("claimed_failed_requests", details.size - details.complete),
