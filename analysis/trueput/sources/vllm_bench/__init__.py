@@ -54,7 +54,7 @@ from trueput.source_api import (
     Source,
 )
 from trueput.sources.vllm_bench import bench_json
-from trueput.sources.vllm_bench.rows import Details, details_of
+from trueput.sources.vllm_bench.rows import END_KEYS, Details, details_of
 from trueput.sources.vllm_bench.swept import swept_settings
 from trueput.units import to_ns
 
@@ -68,7 +68,8 @@ PROBLEM_CODES: Final = {
     "BENCH004": "bytes between results belong to none",
     "BENCH005": "an object lacks the keys of a result and was left out",
     "BENCH006": "the file is larger than 2 GiB and was not read",
-    "BENCH007": "a known key holds a value of another type; it was taken as unknown",
+    "BENCH007": "a known key holds a value of another type; it was taken as unknown; an error where "
+    "it is how requests ended",
     "BENCH008": "the arrays of one result differ in length; missing is unknown; an error where it "
     "is how requests ended",
     "BENCH009": "totals and arrays disagree on how many completed or failed",
@@ -245,9 +246,11 @@ def _session(result: _Result, details: Details | None, alone: bool, before: int)
             yield Batch("requests", rows)
         yield from _differences(row, details, line)
     bad = sorted({*result.bad, *(details.bad if details else ())})
+    bad.sort(key=lambda key: key not in END_KEYS)
     if bad:
         text = f"unusable value at `{bad[0]}`" + (f" and {len(bad) - 1} more" if bad[1:] else "")
-        yield Problem("BENCH007", Severity.WARNING, text, line, len(bad))
+        severity = Severity.ERROR if bad[0] in END_KEYS else Severity.WARNING
+        yield Problem("BENCH007", severity, text, line, len(bad))
     if alone:
         yield from _facts(row)
         for name, value in swept_settings(result.found.fields).items():

@@ -18,7 +18,7 @@ from trueput.units import to_ns
 _DETAIL_KEYS: Final = ("input_lens", "output_lens", "ttfts", "itls", "start_times", "errors")
 """Arrays that only a detailed result has; `latencies` and `queue_times` are in every newer one."""
 _OTHER_KEYS: Final = ("latencies", "queue_times", "server_queue_times", "server_ttfts")
-_END_KEYS: Final = ("errors", "output_lens")
+END_KEYS: Final = ("errors", "output_lens")
 """Arrays that tell how a request ended."""
 
 _MAX_S: Final = 2**60 / 1e9
@@ -73,7 +73,7 @@ class Details:
     @property
     def ends_untold(self) -> bool:
         """Whether an array that tells how requests ended is shorter than another."""
-        told = [len(self.arrays[key]) for key in _END_KEYS if key in self.arrays]
+        told = [len(self.arrays[key]) for key in END_KEYS if key in self.arrays]
         return any(length < self.size for length in told)
 
     @property
