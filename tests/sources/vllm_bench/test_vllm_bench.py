@@ -114,9 +114,11 @@ def test_what_tells_how_requests_ended_is_whole_or_an_error(
     tmp_path: Path, change: dict[str, Any], told: set[tuple[str, str]]
 ) -> None:
     path = tmp_path / "x.json"
-    whole = {"date": "20260101-000000", "backend": "vllm", "model_id": "m", "tokenizer_id": "t",
-             "num_prompts": 3, "duration": 1.0, "errors": ["", "", ""], "output_lens": [1, 1, 1],
-             "ttfts": [0.5, 0.5, 0.5], "itls": [[], [], []], "latencies": [0.5, 0.5, 0.5]}  # fmt: skip
+    whole = {
+        "date": "20260101-000000", "backend": "vllm", "model_id": "m", "tokenizer_id": "t",
+        "num_prompts": 3, "duration": 1.0, "errors": ["", "", ""], "output_lens": [1, 1, 1],
+        "ttfts": [0.5, 0.5, 0.5], "itls": [[], [], []], "latencies": [0.5, 0.5, 0.5],
+    }  # fmt: skip
     path.write_text(json.dumps({**whole, **change}))
     found = [item for item in SOURCE.read(path, ReadOptions()) if isinstance(item, Problem)]
     assert {(problem.code, problem.severity.value) for problem in found} == told
