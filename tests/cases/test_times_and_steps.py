@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -49,7 +50,7 @@ def log_of(shape: Shape) -> str:
 
     def line(at_s: float, counts: tuple[int, int, int, int], elapsed_s: float) -> None:
         nonlocal step
-        stamp = datetime.fromtimestamp(ZERO + int(at_s), UTC).strftime("%m-%d %H:%M:%S")
+        stamp = datetime.fromtimestamp(ZERO + math.floor(at_s), UTC).strftime("%m-%d %H:%M:%S")
         context, prompt, generating, tokens = counts
         if not shape.missing or step % shape.missing:
             lines.append(

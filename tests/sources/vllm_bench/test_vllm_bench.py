@@ -106,11 +106,14 @@ def test_error_that_is_no_text(
         ({"output_lens": [1]}, {("BENCH008", "error")}),
         ({"errors": {}}, {("BENCH007", "error")}),
         ({"output_lens": [1, True, 1]}, {("BENCH007", "error")}),
+        ({"output_lens": [1, 2**40, 1]}, set()),
+        ({"output_lens": [1, 2**40 + 1, 1]}, {("BENCH007", "error")}),
         ({"itls": [[]]}, {("BENCH008", "warning")}),
+        ({"num_prompts": 10_000_001}, {("BENCH007", "warning")}),
         ({"ttfts": [0.5, "0.5", 0.5]}, {("BENCH007", "warning")}),
     ],
 )
-def test_what_tells_how_requests_ended_is_whole_or_an_error(
+def test_only_what_tells_how_requests_ended_is_an_error(
     tmp_path: Path, change: dict[str, Any], told: set[tuple[str, str]]
 ) -> None:
     path = tmp_path / "x.json"

@@ -61,6 +61,9 @@ from trueput.units import to_ns
 MAX_FILE_BYTES: Final = 2 << 30
 """A result file is one JSON object and is held whole; larger ones are not read."""
 
+MAX_PROMPTS: Final = 10_000_000
+"""Planned requests that no row tells of are rows of their own; more than these are not believed."""
+
 PROBLEM_CODES: Final = {
     "BENCH001": "the file ends inside a result; whole values before it were kept",
     "BENCH002": "the compressed file breaks; what came before was read",
@@ -68,10 +71,10 @@ PROBLEM_CODES: Final = {
     "BENCH004": "bytes between results belong to none",
     "BENCH005": "an object lacks the keys of a result and was left out",
     "BENCH006": "the file is larger than 2 GiB and was not read",
-    "BENCH007": "a known key holds a value of another type; it was taken as unknown; an error where "
-    "it is how requests ended",
-    "BENCH008": "the arrays of one result differ in length; missing is unknown; an error where it "
-    "is how requests ended",
+    "BENCH007": "a known key holds a value of another type; it was taken as unknown; "
+    "an error where it tells how requests ended",
+    "BENCH008": "the arrays of one result differ in length; missing is unknown; "
+    "an error where it tells how requests ended",
     "BENCH009": "totals and arrays disagree on how many completed or failed",
     "BENCH010": "written without --save-detailed; it holds no record per request",
     "BENCH011": "a result of the multi-turn mode; only its totals were read",
@@ -197,12 +200,12 @@ class _Result:
             self.bad.append(key)
         return None if number is None or math.isnan(number) else number
 
-    def count(self, key: str) -> int | None:
-        """Return a whole number of at least 0."""
+    def count(self, key: str, most: int = 2**53) -> int | None:
+        """Return a whole number from 0 to `most`."""
         got = self.number(key)
         if got is None:
             return None
-        if not math.isfinite(got) or got < 0 or got != int(got) or got > 2**53:
+        if not math.isfinite(got) or not 0 <= got <= most or got != int(got):
             self.bad.append(key)
             return None
         return int(got)
@@ -268,7 +271,7 @@ def _session_row(result: _Result) -> dict[str, Any]:
         "model": result.text("model_id"),
         "ended_local_at_ns": _local_ns(result),
         "duration_ns": result.span("duration"),
-        "planned_requests": result.count("num_prompts"),
+        "planned_requests": result.count("num_prompts", MAX_PROMPTS),
         "claimed_complete_requests": result.count("completed"),
         "claimed_failed_requests": result.count("failed_requests") if failed is None else failed,
         "claimed_goodput_rps": result.number("request_goodput:") if goodput is None else goodput,

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from trueput.sources.vllm_bench import bench_json
 from trueput.sources.vllm_bench.errors import Failure, classify, classify_value
-from trueput.units import to_ns
+from trueput.units import MAX_TOKENS, to_ns
 
 _DETAIL_KEYS: Final = ("input_lens", "output_lens", "ttfts", "itls", "start_times", "errors")
 """Arrays that only a detailed result has; `latencies` and `queue_times` are in every newer one."""
@@ -212,7 +212,7 @@ class Details:
         got = self._number(key, index)
         if got is None:
             return None
-        if not 0 <= got < 2**62 or got != int(got):
+        if not 0 <= got <= MAX_TOKENS or got != int(got):
             self.bad.add(key)
             return None
         return int(got)

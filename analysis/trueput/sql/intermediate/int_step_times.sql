@@ -38,7 +38,7 @@ WITH steps AS (
   JOIN usable AS u ON u.run_id = q.run_id
   GROUP BY q.run_id
 ), generating AS (
-  SELECT s.*, l.others, greatest(s.tokens - s.requests + 1, 1) AS slots,
+  SELECT s.*, l.others, greatest(CAST(s.tokens AS DOUBLE) - s.requests + 1, 1) AS slots,
     sum(s.requests) OVER (PARTITION BY s.run_id ORDER BY s.elapsed_ns DESC ROWS UNBOUNDED PRECEDING) AS places,
     sum(s.tokens) OVER (PARTITION BY s.run_id ORDER BY s.logged_ns ROWS UNBOUNDED PRECEDING) AS until_now,
     sum(s.tokens) OVER (PARTITION BY s.run_id ORDER BY s.logged_ns DESC ROWS UNBOUNDED PRECEDING) AS from_now
@@ -70,7 +70,7 @@ WITH steps AS (
     ) AS placed GROUP BY run_id, source_id, engine
   ) AS engines GROUP BY run_id
 ), shortest AS (
-  SELECT run_id, sum(elapsed_ns) OVER least_first AS least_ns, CAST(sum(slots) OVER least_first AS BIGINT) AS tokens
+  SELECT run_id, sum(elapsed_ns) OVER least_first AS least_ns, sum(slots) OVER least_first AS tokens
   FROM generating
   WINDOW least_first AS (PARTITION BY run_id ORDER BY ratio(elapsed_ns, slots) ROWS UNBOUNDED PRECEDING)
 ), answers AS (
@@ -79,7 +79,7 @@ WITH steps AS (
     count(*) FILTER (s.least_ns > 1.1 * q.e2e_ns + 5e6) AS shorter,
     median(s.least_ns) FILTER (s.least_ns > 1.1 * q.e2e_ns + 5e6) AS least_ns,
     median(q.e2e_ns) FILTER (s.least_ns > 1.1 * q.e2e_ns + 5e6) AS e2e_ns
-  FROM (SELECT run_id, e2e_ns, CAST(output_tokens AS BIGINT) - 3 AS needed FROM int_client_engine WHERE e2e_ns IS NOT NULL) AS q
+  FROM (SELECT run_id, e2e_ns, CAST(output_tokens AS DOUBLE) - 3 AS needed FROM int_client_engine WHERE e2e_ns IS NOT NULL) AS q
   ASOF JOIN shortest AS s ON s.run_id = q.run_id AND q.needed >= s.tokens
   GROUP BY q.run_id
 )
