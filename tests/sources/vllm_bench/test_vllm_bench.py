@@ -89,6 +89,7 @@ def test_error_text(text: str, streamed: bool, expected: tuple[str, str, int | N
         (1, False, ("failed", "1", None)),
         (600, False, ("failed", "600", None)),
         (1e308, False, ("failed", "1e+308", None)),
+        (10**400, False, ("failed", "1" + 59 * "0", None)),
         (False, True, ("stream_error", "false", None)),
     ],
 )

@@ -80,7 +80,7 @@ def classify_value(value: Any, streamed: bool) -> Failure:
     if isinstance(value, bool):
         kind = str(value).lower()
     elif isinstance(value, int | float):
-        kind = f"{value:.12g}"
+        kind = str(value)
     else:
         kind = "unrecognised error object" if isinstance(value, dict) else "unrecognised error list"
     return Failure("stream_error" if streamed else "failed", kind[:MAX_KIND])
