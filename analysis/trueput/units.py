@@ -36,6 +36,8 @@ BYTES_PER: Final[dict[str, int]] = {
 """Bytes in one unit of size, by its name in lower case; without a unit, bytes."""
 
 MAX_NS: Final = 2**63 - 1
+MAX_TOKENS: Final = 2**40
+"""No request, and no step of an engine, has more; a larger count is of something else."""
 _SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?) ?([KMGTkmgt]?i?[Bb])?", re.ASCII)
 
 

@@ -12,6 +12,7 @@ PROBLEM_CODES: Mapping[str, str] = {
     "TIME002": "The client's instants leave the engine more or less time than it recorded.",
     "TIME003": "The engine's histograms hold more long requests than the client's times.",
     "TIME004": "The client's own times contradict each other.",
+    "TIME005": "The engine's steps took longer than the client's times leave.",
     "COVER001": "Iterations are missing from the engine's log.",
     "COVER002": "The engine's log begins after the load's first token, or ends before its end.",
     "COVER003": "The engine's log schedules fewer tokens than the load received or was counted.",

@@ -102,6 +102,14 @@ def test_epoch_seconds_keep_every_digit(tmp_path: Path) -> None:
     assert missing == found["problems"]
 
 
+def test_more_tokens_than_a_request_can_have_are_unknown(tmp_path: Path) -> None:
+    rows = [{"n": 1, "kind": "stall_2s_first", "sent": sent} for sent in (2**40, 2**40 + 1)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    found = read(tmp_path, EXAMPLE, "vllm_truth.jsonl", lines.encode())
+    assert [row.get("output_tokens") for row in found["requests"]] == [2**40, None]
+    assert "RECORDS006" in found["problems"]
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sources.vllm_bench.reading import outcome
 
 from trueput.scan import read_head
-from trueput.source_api import HEAD_BYTES
+from trueput.source_api import HEAD_BYTES, Problem, ReadOptions
 from trueput.sources import vllm_bench
 from trueput.sources.vllm_bench import SOURCE, errors
 
@@ -77,10 +77,63 @@ def test_error_text(text: str, streamed: bool, expected: tuple[str, str, int | N
     assert expected == (found.status, found.kind, found.http_status)
 
 
+@pytest.mark.parametrize(
+    ("value", "streamed", "expected"),
+    [
+        (503, False, ("http_error", "HTTP 503", 503)),
+        (503.0, True, ("stream_error", "HTTP 503", 503)),
+        ({"status_code": "429"}, False, ("http_error", "HTTP 429", 429)),
+        ({"code": "secret", "error": {"code": 500}}, False, ("http_error", "HTTP 500", 500)),
+        ({"error": "secret"}, False, ("failed", "unrecognised error object", None)),
+        (["secret"], False, ("failed", "unrecognised error list", None)),
+        (1, False, ("failed", "1", None)),
+        (600, False, ("failed", "600", None)),
+        (1e308, False, ("failed", "1e+308", None)),
+        (10**400, False, ("failed", "1" + 59 * "0", None)),
+        (False, True, ("stream_error", "false", None)),
+    ],
+)
+def test_error_that_is_no_text(
+    value: Any, streamed: bool, expected: tuple[str, str, int | None]
+) -> None:
+    found = errors.classify_value(value, streamed)
+    assert expected == (found.status, found.kind, found.http_status)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"errors": [""]}, {("BENCH008", "error")}),
+        ({"output_lens": [1]}, {("BENCH008", "error")}),
+        ({"errors": {}}, {("BENCH007", "error")}),
+        ({"output_lens": [1, True, 1]}, {("BENCH007", "error")}),
+        ({"output_lens": [1, 2**40, 1]}, set()),
+        ({"output_lens": [1, 2**40 + 1, 1]}, {("BENCH007", "error")}),
+        ({"itls": [[]]}, {("BENCH008", "warning")}),
+        ({"num_prompts": 10_000_001}, {("BENCH007", "warning")}),
+        ({"ttfts": [0.5, "0.5", 0.5]}, {("BENCH007", "warning")}),
+    ],
+)
+def test_only_what_tells_how_requests_ended_is_an_error(
+    tmp_path: Path, change: dict[str, Any], told: set[tuple[str, str]]
+) -> None:
+    path = tmp_path / "x.json"
+    whole = {
+        "date": "20260101-000000", "backend": "vllm", "model_id": "m", "tokenizer_id": "t",
+        "num_prompts": 3, "duration": 1.0, "errors": ["", "", ""], "output_lens": [1, 1, 1],
+        "ttfts": [0.5, 0.5, 0.5], "itls": [[], [], []], "latencies": [0.5, 0.5, 0.5],
+    }  # fmt: skip
+    path.write_text(json.dumps({**whole, **change}))
+    found = [item for item in SOURCE.read(path, ReadOptions()) if isinstance(item, Problem)]
+    assert {(problem.code, problem.severity.value) for problem in found} == told
+
+
 def test_generated_text_is_nowhere() -> None:
     found = outcome(SOURCE, Path(__file__).parent / "cases/detailed/input.json")
     assert "secret" not in repr(found)
     assert "metadata" not in repr(found)
+    odd = outcome(SOURCE, Path(__file__).parent / "cases/errors_no_text/input.json")
+    assert "secret" not in repr(odd)
 
 
 def test_a_file_that_is_too_large_is_one_problem(

@@ -12,7 +12,7 @@ from typing import Any, Final
 from trueput.clock import ClockKind
 from trueput.source_api import Problem, Severity
 from trueput.sources.generic_records.columns import Field, Plan
-from trueput.units import to_ns
+from trueput.units import MAX_TOKENS, to_ns
 
 _YEAR_2000_NS: Final = 946_684_800 * 10**9
 _YEAR_2100_NS: Final = 4_102_444_800 * 10**9
@@ -107,6 +107,7 @@ class Reader:
             value = _BOOLS.get(_word(cell).lower())
         else:
             value = _whole(cell)
+            value = None if kind == "tokens" and (value or 0) > MAX_TOKENS else value
         if value is None:
             self._note("RECORDS006", item, f"`{item.theirs}` holds no {kind} for {item.ours.name}")
         return value

@@ -14,6 +14,8 @@ What the file says and what becomes of it:
   code follows from it and is filled; a phrase of the server's own leaves it NULL.
 - A stream that broke keeps its ttft and gaps and has latency 0.0: `stream_error`, with the
   chunks that had arrived as its tokens (source `chunks`).
+- An entry of `errors` that is neither text nor null is of no known writer: a failure, since only
+  the empty text says success. Where the entry is missing, how the request ended is unknown.
 - The client's success stays a claim: an error inside a 200 stream is `ok` here.
 - Output counts are those that the server sent as usage; a server that sends none makes the client
   count with its own tokeniser, and the file does not say which.
@@ -52,12 +54,15 @@ from trueput.source_api import (
     Source,
 )
 from trueput.sources.vllm_bench import bench_json
-from trueput.sources.vllm_bench.rows import Details, details_of
+from trueput.sources.vllm_bench.rows import END_KEYS, Details, details_of
 from trueput.sources.vllm_bench.swept import swept_settings
 from trueput.units import to_ns
 
 MAX_FILE_BYTES: Final = 2 << 30
 """A result file is one JSON object and is held whole; larger ones are not read."""
+
+MAX_PROMPTS: Final = 10_000_000
+"""Planned requests that no row tells of are rows of their own; more than these are not believed."""
 
 PROBLEM_CODES: Final = {
     "BENCH001": "the file ends inside a result; whole values before it were kept",
@@ -66,11 +71,14 @@ PROBLEM_CODES: Final = {
     "BENCH004": "bytes between results belong to none",
     "BENCH005": "an object lacks the keys of a result and was left out",
     "BENCH006": "the file is larger than 2 GiB and was not read",
-    "BENCH007": "a known key holds a value of another type; it was taken as unknown",
-    "BENCH008": "the arrays of one result differ in length; missing is unknown",
+    "BENCH007": "a known key holds a value of another type; it was taken as unknown; "
+    "an error where it tells how requests ended",
+    "BENCH008": "the arrays of one result differ in length; missing is unknown; "
+    "an error where it tells how requests ended",
     "BENCH009": "totals and arrays disagree on how many completed or failed",
     "BENCH010": "written without --save-detailed; it holds no record per request",
     "BENCH011": "a result of the multi-turn mode; only its totals were read",
+    "BENCH012": "entries of `errors` are neither text nor null; those requests failed",
 }
 
 _MARKS: Final = ("date", "backend", "model_id", "tokenizer_id", "num_prompts")
@@ -192,12 +200,12 @@ class _Result:
             self.bad.append(key)
         return None if number is None or math.isnan(number) else number
 
-    def count(self, key: str) -> int | None:
-        """Return a whole number of at least 0."""
+    def count(self, key: str, most: int = 2**53) -> int | None:
+        """Return a whole number from 0 to `most`."""
         got = self.number(key)
         if got is None:
             return None
-        if not math.isfinite(got) or got < 0 or got != int(got) or got > 2**53:
+        if not math.isfinite(got) or not 0 <= got <= most or got != int(got):
             self.bad.append(key)
             return None
         return int(got)
@@ -241,9 +249,11 @@ def _session(result: _Result, details: Details | None, alone: bool, before: int)
             yield Batch("requests", rows)
         yield from _differences(row, details, line)
     bad = sorted({*result.bad, *(details.bad if details else ())})
+    bad.sort(key=lambda key: key not in END_KEYS)
     if bad:
         text = f"unusable value at `{bad[0]}`" + (f" and {len(bad) - 1} more" if bad[1:] else "")
-        yield Problem("BENCH007", Severity.WARNING, text, line, len(bad))
+        severity = Severity.ERROR if bad[0] in END_KEYS else Severity.WARNING
+        yield Problem("BENCH007", severity, text, line, len(bad))
     if alone:
         yield from _facts(row)
         for name, value in swept_settings(result.found.fields).items():
@@ -261,7 +271,7 @@ def _session_row(result: _Result) -> dict[str, Any]:
         "model": result.text("model_id"),
         "ended_local_at_ns": _local_ns(result),
         "duration_ns": result.span("duration"),
-        "planned_requests": result.count("num_prompts"),
+        "planned_requests": result.count("num_prompts", MAX_PROMPTS),
         "claimed_complete_requests": result.count("completed"),
         "claimed_failed_requests": result.count("failed_requests") if failed is None else failed,
         "claimed_goodput_rps": result.number("request_goodput:") if goodput is None else goodput,
@@ -302,7 +312,11 @@ def _claims(fields: Mapping[str, bench_json.Buffer]) -> str:
 def _differences(row: dict[str, Any], details: Details, line: int) -> Iterator[Problem]:
     if details.lengths_differ:
         text = f"array lengths differ: {details.lengths_text}"
-        yield Problem("BENCH008", Severity.WARNING, text, line)
+        severity = Severity.ERROR if details.ends_untold else Severity.WARNING
+        yield Problem("BENCH008", severity, text, line)
+    if details.odd_errors:
+        text = f"{details.odd_errors} entries of `errors` are of an unexpected type"
+        yield Problem("BENCH012", Severity.WARNING, text, line, details.odd_errors)
     for key, counted in (
         ("claimed_complete_requests", details.complete),
         ("claimed_failed_requests", details.size - details.complete),

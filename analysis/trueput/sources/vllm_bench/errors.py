@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 MAX_KIND: Final = 60
 
@@ -27,6 +27,7 @@ _CODE: Final = re.compile(
     r"(?:HTTP(?:/\d(?:\.\d)?)?[ :]*)?(?:error|status)?(?: code)?[ :=]*([45]\d\d)\b",
     re.IGNORECASE,
 )
+_STATUS_KEYS: Final = ("code", "status", "status_code", "http_status")
 _PHRASE: Final = re.compile(r"[A-Za-z][A-Za-z0-9'\-]*(?: [A-Za-z0-9'\-]+){0,5}")
 _CLASS: Final = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?=:|\(|$)")
 _STREAM_CLASSES: Final = frozenset({"ClientPayloadError", "IncompleteRead", "RemoteProtocolError"})
@@ -65,6 +66,41 @@ def classify(text: str, streamed: bool) -> Failure:
     if streamed and found.status in {"failed", "http_error", "empty"}:
         return Failure("stream_error", found.kind, found.http_status)
     return found
+
+
+def classify_value(value: Any, streamed: bool) -> Failure:
+    """Return what an error that is no text says: a number or switch, an object, a list.
+
+    The HTTP status is the number itself, or a `code` or `status` of the object or of its `error`.
+    Of objects and lists nothing else is kept: they may hold a message.
+    """
+    code = _http_status(value)
+    if code is not None:
+        return Failure("stream_error" if streamed else "http_error", f"HTTP {code}", code)
+    if isinstance(value, bool):
+        kind = str(value).lower()
+    elif isinstance(value, int | float):
+        kind = str(value)
+    else:
+        kind = "unrecognised error object" if isinstance(value, dict) else "unrecognised error list"
+    return Failure("stream_error" if streamed else "failed", kind[:MAX_KIND])
+
+
+def _http_status(value: Any) -> int | None:
+    """Return a status of 400 to 599; that of an object stands in it or in its `error`."""
+    if isinstance(value, dict):
+        inner = value.get("error")
+        within = inner if isinstance(inner, dict) else {}
+        named = [item.get(key) for item in (value, within) for key in _STATUS_KEYS]
+        return next((code for got in named if (code := _status_number(got))), None)
+    return _status_number(value)
+
+
+def _status_number(value: Any) -> int | None:
+    if isinstance(value, str) and re.fullmatch(r"[45]\d\d", value, re.ASCII):
+        return int(value)
+    is_whole = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value) if is_whole and 400 <= value < 600 and value == int(value) else None
 
 
 def _exception(line: str) -> Failure:

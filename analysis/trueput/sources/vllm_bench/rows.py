@@ -12,12 +12,17 @@ import numpy as np
 import pyarrow as pa
 
 from trueput.sources.vllm_bench import bench_json
-from trueput.sources.vllm_bench.errors import Failure, classify
-from trueput.units import to_ns
+from trueput.sources.vllm_bench.errors import Failure, classify, classify_value
+from trueput.units import MAX_TOKENS, to_ns
 
 _DETAIL_KEYS: Final = ("input_lens", "output_lens", "ttfts", "itls", "start_times", "errors")
 """Arrays that only a detailed result has; `latencies` and `queue_times` are in every newer one."""
 _OTHER_KEYS: Final = ("latencies", "queue_times", "server_queue_times", "server_ttfts")
+END_KEYS: Final = ("errors", "output_lens")
+"""Arrays that tell how a request ended."""
+
+_MAX_S: Final = 2**60 / 1e9
+"""Gaps of one request add up to less, in seconds."""
 
 _NUMBER: Final = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,4})?")
 
@@ -52,6 +57,8 @@ class Details:
     bad: set[str] = field(default_factory=set)
     complete: int = 0
     """Rows that the client counts as completed, as far as `table` has been called."""
+    odd_errors: int = 0
+    """Entries of `errors` that are neither text nor null, as far as `table` has been called."""
 
     @property
     def timed(self) -> bool:
@@ -62,6 +69,12 @@ class Details:
     def lengths_differ(self) -> bool:
         """Whether some array is shorter than another."""
         return len({len(items) for items in self.arrays.values()}) > 1
+
+    @property
+    def ends_untold(self) -> bool:
+        """Whether an array that tells how requests ended is shorter than another."""
+        told = [len(self.arrays[key]) for key in END_KEYS if key in self.arrays]
+        return any(length < self.size for length in told)
 
     @property
     def lengths_text(self) -> str:
@@ -110,8 +123,8 @@ class Details:
         }
         status = row["status"]
         row["e2e_ns"] = latency or None
-        if latency is None and status == "ok" and ttft is not None and token_gaps is not None:
-            row["e2e_ns"] = ttft + token_gaps
+        if not self._has("latencies") and status == "ok" and None not in (ttft, token_gaps):
+            row["e2e_ns"] = (ttft or 0) + (token_gaps or 0)
         if output == 0 and status not in {"ok", "empty"}:
             chunks = 0 if ttft is None else 1 + (0 if gaps is None else len(gaps))
             row["output_tokens"], row["output_tokens_source"] = chunks, "chunks"
@@ -143,8 +156,10 @@ class Details:
         """Return how the row ended as the client claims it; None where the file does not say."""
         streamed = ttft is not None or (gaps is not None and len(gaps) > 0)
         error = self._item("errors", index)
-        if isinstance(error, str) and error:
-            return classify(error, streamed)
+        if error is not None and error != "":
+            return self._told_failure(error, streamed)
+        if self._is_untold("errors", index) or (output is None and self._has("output_lens")):
+            return None  # the entry is missing, or what came back is no count
         told = error == ""
         if output is None:
             ok = told and (latency is None or latency > 0 or streamed or "ttfts" not in self.arrays)
@@ -159,6 +174,26 @@ class Details:
             self.complete += 1
             return Failure("empty", "")
         return Failure("stream_error" if streamed else "failed", "")
+
+    def _told_failure(self, error: Any, streamed: bool) -> Failure:
+        """Return what an entry of `errors` says; a value of any other type is a failure too."""
+        if isinstance(error, str):
+            return classify(error, streamed)
+        self.odd_errors += 1
+        return classify_value(error, streamed)
+
+    def _has(self, key: str) -> bool:
+        """Whether the result holds this key, as an array or as something else."""
+        return key in self.arrays or key in self.bad
+
+    def _is_untold(self, key: str, index: int) -> bool:
+        """Whether the result holds this array, but nothing that can be read at `index`."""
+        items = self.arrays.get(key)
+        if items is None:
+            return key in self.bad
+        return index >= len(items) or (
+            bytes(items[index][:5]) != b"null" and self._item(key, index) is None
+        )
 
     def _item(self, key: str, index: int) -> Any:
         items = self.arrays.get(key, ())
@@ -177,7 +212,7 @@ class Details:
         got = self._number(key, index)
         if got is None:
             return None
-        if not 0 <= got < 2**62 or got != int(got):
+        if not 0 <= got <= MAX_TOKENS or got != int(got):
             self.bad.add(key)
             return None
         return int(got)
@@ -215,11 +250,12 @@ class Details:
             if bytes(items[index]) != b"null":
                 self.bad.add("itls")
             return None
-        exact = np.asarray(seconds, np.float64) * 1e9
-        if exact.size and not (exact.min() >= 0 and exact.sum() < 2**60):
+        told = np.asarray(seconds, np.float64)
+        # each is compared before they are added: the sum of what a file may hold can overflow
+        if told.size and not (told.min() >= 0 and told.max() < _MAX_S and told.sum() < _MAX_S):
             self.bad.add("itls")
             return None
-        return np.rint(exact).astype(np.int64)
+        return np.rint(told * 1e9).astype(np.int64)
 
 
 def details_of(fields: Mapping[str, bench_json.Buffer]) -> Details | None:

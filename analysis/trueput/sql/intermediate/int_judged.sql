@@ -37,7 +37,7 @@ WITH timed AS (
     CASE WHEN tpot_limit_ns IS NULL THEN 'met'
       WHEN output_tokens <= 1 THEN 'undefined'
       WHEN decode_span_ns IS NULL OR output_tokens IS NULL THEN 'unknown'
-      WHEN decode_span_ns <= tpot_limit_ns * (output_tokens - 1) THEN 'met' ELSE 'missed' END AS tpot_test,
+      WHEN decode_span_ns <= CAST(tpot_limit_ns AS HUGEINT) * (output_tokens - 1) THEN 'met' ELSE 'missed' END AS tpot_test,
     CASE WHEN itl_p99_limit_ns IS NULL THEN 'met'
       WHEN output_tokens <= 1 THEN 'undefined'
       WHEN itl_p99_ns > itl_p99_limit_ns THEN 'missed'

@@ -9,6 +9,7 @@ import polars as pl
 
 from trueput.sources.vllm_log.careful.frames import split_off
 from trueput.sources.vllm_log.problems import Problems
+from trueput.units import MAX_TOKENS
 
 WORDS: Final = {
     # position in an iteration line: the word that must stand there
@@ -81,7 +82,8 @@ def _rank(processes: pl.Series) -> pl.Series:
 
 
 def _positive() -> list[pl.Expr]:
-    return [pl.col(name) >= 0 for name in ("step_ix", "elapsed_ns", *NUMBERS.values())]
+    counts = [pl.col(name).is_between(0, MAX_TOKENS) for name in NUMBERS.values()]
+    return [*counts, pl.col("step_ix") >= 0, pl.col("elapsed_ns") >= 0]
 
 
 def _numbers(found: pl.DataFrame) -> pl.DataFrame:
