@@ -28,3 +28,20 @@ def test_the_last_digits_of_a_sum_do_not_move_a_whole_number(call: str, whole: i
         for text in macros().values():
             connection.execute(text)
         assert connection.execute(f"SELECT {call}").fetchone() == (whole,)
+
+
+@pytest.mark.parametrize(
+    ("call", "count"),
+    [
+        ("exact_count(9007199254740992.0)", 2.0**53),
+        ("exact_count(9007199254740994.0)", None),
+        ("exact_count(1e19)", None),
+        ("exact_count('nan'::DOUBLE)", None),
+        ("exact_count(NULL)", None),
+    ],
+)
+def test_a_count_that_floats_cannot_hold_is_unknown(call: str, count: float | None) -> None:
+    with duckdb.connect() as connection:
+        for text in macros().values():
+            connection.execute(text)
+        assert connection.execute(f"SELECT {call}").fetchone() == (count,)

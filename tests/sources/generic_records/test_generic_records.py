@@ -102,6 +102,14 @@ def test_epoch_seconds_keep_every_digit(tmp_path: Path) -> None:
     assert missing == found["problems"]
 
 
+def test_a_good_status_beside_an_http_error_is_no_success(tmp_path: Path) -> None:
+    toml = GATEWAY.replace("shed =", 'fine = "good"\nshed =')
+    rows = "id,t0,t1,first,code,word\na,,,,503,fine\nb,,,,200,fine\nc,,,,302,done\nd,,,,429,shed\n"
+    found = read(tmp_path, toml, "gateway.csv", rows.encode())
+    assert [row["status"] for row in found["requests"]] == ["http_error", "ok", "ok", "refused"]
+    assert [code for code in found["problems"] if code == "RECORDS010"] == ["RECORDS010"]
+
+
 def test_more_tokens_than_a_request_can_have_are_unknown(tmp_path: Path) -> None:
     rows = [{"n": 1, "kind": "stall_2s_first", "sent": sent} for sent in (2**40, 2**40 + 1)]
     lines = "".join(json.dumps(row) + "\n" for row in rows)

@@ -89,6 +89,8 @@ PROBLEM_CODES: Final = {
     "RECORDS007": "a status word is neither listed nor known; the status is unknown",
     "RECORDS008": "a line is no record of this format and was left out",
     "RECORDS009": "the compressed file breaks; what came before was read",
+    "RECORDS010": "a record says that it ended well and holds an HTTP status of 400 or more; "
+    "it counts as failed",
 }
 
 

@@ -14,6 +14,8 @@ from trueput.source_api import Problem, Severity
 from trueput.sources.generic_records.columns import Field, Plan
 from trueput.units import MAX_TOKENS, to_ns
 
+_ENDED_WELL: Final = ("ok", "finished")
+_HTTP_ERROR: Final = 400
 _YEAR_2000_NS: Final = 946_684_800 * 10**9
 _YEAR_2100_NS: Final = 4_102_444_800 * 10**9
 _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,3})?")
@@ -59,6 +61,11 @@ class Reader:
                     row[item.ours.name] = None
                 continue
             row[item.ours.name] = self._value(item, cell)
+        if row.get("status") in _ENDED_WELL and (row.get("http_status") or 0) >= _HTTP_ERROR:
+            (item,) = (item for item in plan.fields if item.ours.name == "http_status")
+            text = f"`{item.theirs}` holds HTTP {row['http_status']} where the status is a good one"
+            self._note("RECORDS010", item, text)
+            row["status"] = "http_error"
         if row.get("output_tokens") is not None:
             row["output_tokens_source"] = plan.tokens_source
         return row
