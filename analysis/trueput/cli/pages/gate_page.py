@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from trueput.cli.output import Grid, printable
 from trueput.cli.output import to_csv as grid_csv
 from trueput.cli.pages.layout import heading, say, table
+from trueput.gate.classes import counts_text
 from trueput.gate.rule_api import Finding, Outcome
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
 from trueput.units import ns_text
@@ -85,6 +86,13 @@ def _draw_candidate(console: Console, candidate: CandidateResult, result: GateRe
     if candidate.comparability:
         heading(console, "What differs between the sides")
         table(console, DIFFERS, difference_rows(candidate.comparability))
+    if candidate.classes:
+        heading(console, "Requests of each class of the objective", "a count for each run")
+        rows = [
+            [tally.name, counts_text(tally.baseline), counts_text(tally.candidate)]
+            for tally in candidate.classes
+        ]
+        table(console, ("class", "baseline", "candidate"), rows)
 
 
 def _findings(console: Console, candidate: CandidateResult) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from trueput.gate.classes import counts_text
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
 
 TITLES = {
@@ -60,6 +61,8 @@ def _candidate_lines(candidate: CandidateResult, several_slos: bool) -> list[str
         ]
     if candidate.comparability:
         lines += ["", *_differences_table(candidate)]
+    if candidate.classes:
+        lines += ["", *_classes_table(candidate)]
     scopes = dict.fromkeys(f"- {inert(f.rule)}: {prose(f.scope)}" for f in candidate.findings)
     if scopes:
         lines += ["", "What this covers:", "", *scopes]
@@ -98,6 +101,14 @@ def _differences_table(candidate: CandidateResult) -> list[str]:
         cells = [inert(cell) for cell in (d.aspect, d.baseline, d.candidate)]
         cells += [prose(d.difference), "yes" if d.blocks else "a pass" if d.holds_back else "no"]
         lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _classes_table(candidate: CandidateResult) -> list[str]:
+    lines = ["| requests of class | baseline | candidate |", "|---|---|---|"]
+    for tally in candidate.classes:
+        cells = (tally.name, counts_text(tally.baseline), counts_text(tally.candidate))
+        lines.append(f"| {' | '.join(inert(cell) for cell in cells)} |")
     return lines
 
 
