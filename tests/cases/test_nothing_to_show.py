@@ -9,6 +9,7 @@ import pytest
 from gate.bench_runs import write_scheduled
 from gate.served import BROKEN, REFUSED, judged, kept, usual
 
+from trueput.gate.requests import ClassCount
 from trueput.gate.verdict import CandidateResult, Verdict
 from trueput.verbs import baseline
 from trueput.verbs.gate import gate
@@ -92,9 +93,15 @@ def test_a_class_of_one_side(root: Path, base: str) -> None:
 
 
 def test_labels_are_counted(root: Path) -> None:
-    base, cand = (write_scheduled(root / n, 0.001 * i, 0.2, n) for i, n in enumerate("xy"))
-    found = by_class(root, str(base), str(cand), 'label = "chat"')
-    assert [(c.requests, c.unknown, c.planned) for c in found.classes[0].candidate] == [(20, 0, 20)]
-    other = by_class(root, str(base), str(cand), 'label = "batch"')
-    assert other.verdict is Verdict.INCONCLUSIVE
-    assert "no request of either side is in it" in other.reason
+    """20 requests a run, all labelled chat."""
+    base, cand = (
+        str(write_scheduled(root / name, 0.001, ttft_s, name))
+        for name, ttft_s in (("chat_base", 0.2), ("chat_cand", 0.21))
+    )
+    for label, count in (("chat", 20), ("batch", 0)):
+        found = by_class(root, base, cand, f'label = "{label}"')
+        (tally,) = found.classes
+        assert tally.baseline == tally.candidate == (ClassCount(count, 0, 20),)
+        told = [d.difference for d in found.comparability if d.aspect == "slo_classes"]
+        empty = f"label {label}: no request of either side is in it: nothing is shown for it"
+        assert told == ([] if count else [empty])
