@@ -34,13 +34,17 @@ class SloClass:
     prompt_from: int | None = None
     prompt_to: int | None = None
 
-    def text(self) -> str:
-        """Return whom it is for and its limits."""
+    def whom(self) -> str:
+        """Return whom it is for: `label chat`, `prompt 1000..`, or both."""
         named = [] if self.label is None else [f"label {self.label}"]
         if (self.prompt_from, self.prompt_to) != (None, None):
             ends = (self.prompt_from, self.prompt_to)
             named.append(f"prompt {'..'.join('' if e is None else str(e) for e in ends)}")
-        return f"{' and '.join(named)}: {self.limits.text()}"
+        return " and ".join(named)
+
+    def text(self) -> str:
+        """Return whom it is for and its limits."""
+        return f"{self.whom()}: {self.limits.text()}"
 
     def meets(self, other: SloClass) -> bool:
         """Tell whether a request can be of both classes."""

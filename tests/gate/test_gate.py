@@ -130,10 +130,76 @@ def test_all_failed_is_flagged_not_a_latency_of_zero() -> None:
     assert worst(found, "hidden-failures").outcome == "flagged"
 
 
-def test_nothing_good_on_either_side_is_not_a_drop_but_burns_work() -> None:
+def test_nothing_good_on_either_side_shows_nothing_but_burnt_work() -> None:
     found = judge(repeats("a", 3, "l" * 200), repeats("b", 3, "l" * 200, tokens=20_000))
+    assert found.verdict is Verdict.FLAGGED
     assert worst(found, "activity-without-goodput").outcome == "flagged"
+    assert worst(found, "goodput-drop").outcome == "inconclusive"
+    idle = judge(repeats("a", 3, "l" * 200), repeats("b", 3, "l" * 200))
+    assert (idle.verdict, idle.reason) == (Verdict.INCONCLUSIVE, "goodput-drop")
+    assert "check its limits and their units" in worst(idle, "goodput-drop").conclusion
+
+
+def some_good(good: int, planned: int = 200) -> str:
+    """Return a run of which the first requests are good, and all others late."""
+    return "g" * good + "l" * (planned - good)
+
+
+@pytest.mark.parametrize(
+    ("base", "cand", "verdict"),
+    [
+        # counting alone: sd of the log of k good ones of many is 1 / sqrt(k), half for four
+        (some_good(4), some_good(4), Verdict.INCONCLUSIVE),
+        (some_good(4), some_good(5), Verdict.INCONCLUSIVE),
+        (some_good(0), some_good(1), Verdict.INCONCLUSIVE),
+        (some_good(9), some_good(9), Verdict.INCONCLUSIVE),  # 9 < 10 x (1 - 9/200) = 9.55
+        (some_good(10), some_good(10), Verdict.PASS),  # 10 >= 9.5
+        # nothing before, and half or all of it now: no fall, by any count
+        (some_good(0), some_good(100), Verdict.PASS),
+        (some_good(4), some_good(200), Verdict.PASS),
+        (some_good(200), some_good(0), Verdict.FLAGGED),
+        (some_good(40), some_good(9), Verdict.FLAGGED),
+        # kept by every request: no error of counting, however few they are
+        (some_good(200), some_good(200), Verdict.PASS),
+    ],
+)
+def test_a_handful_of_good_requests_shows_no_equality(
+    base: str, cand: str, verdict: Verdict
+) -> None:
+    found = judge(repeats("a", 3, base), repeats("b", 3, cand))
+    assert found.verdict is verdict, found.reason
+    if verdict is Verdict.INCONCLUSIVE:
+        assert found.reason == "goodput-drop"
+
+
+def test_eight_of_eight_good_are_not_too_few() -> None:
+    found = judge(repeats("a", 3, "g" * 8), repeats("b", 3, "g" * 8))
     assert worst(found, "goodput-drop").outcome == "pass"
+
+
+@pytest.mark.parametrize("end", ["f", "r", "n"])
+def test_a_baseline_that_answered_nothing_is_unusable(end: str) -> None:
+    dead = repeats("a", 3, end * 50)
+    for cand in (repeats("b", 3, end * 50), repeats("b", 3)):
+        found = judge(dead, cand)
+        assert found.verdict is Verdict.UNUSABLE
+        assert "none of the 50 requests of a1 ended as asked" in found.reason
+    # one such repeat among the others is not averaged away
+    found = judge([*repeats("c", 2), run("a2", end * 50)], repeats("b", 3))
+    assert found.verdict is Verdict.UNUSABLE
+
+
+def test_a_candidate_that_answered_nothing_never_passes() -> None:
+    """Also where the baseline lost nearly all, and where the rule on losses only informs."""
+    for base in ("l" + "f" * 49, "g" + "f" * 199):
+        for policy in (Policy(), Policy(rules={"hidden-failures": "informing"})):
+            dead = judge(repeats("a", 3, base), repeats("b", 3, "f" * len(base)), policy)
+            assert dead.verdict is Verdict.INCONCLUSIVE
+            assert dead.reason == "no request ended as asked in b0, b1, b2"
+            assert worst(dead, "hidden-failures").outcome == "inconclusive"
+    # one dead repeat of three, the others better than the baseline
+    some = [*repeats("b", 2, "g" * 3 + "f" * 197), run("b2", "f" * 200)]
+    assert judge(repeats("a", 3, "gg" + "f" * 198), some).verdict is Verdict.INCONCLUSIVE
 
 
 def test_the_last_good_requests_vanishing_is_never_a_pass() -> None:
@@ -314,6 +380,7 @@ def test_json_has_exactly_the_schema() -> None:
     candidate = document["candidates"][0]
     assert list(candidate) == [
         "config", "runs", "verdict", "reason", "slo", "settle_runs", "findings", "comparability",
+        "classes",
     ]  # fmt: skip
     assert list(candidate["findings"][0]) == [
         "rule", "severity", "outcome", "metric", "unit", "baseline", "candidate", "ratio",

@@ -186,6 +186,11 @@ def test_every_key_of_the_objective_counts(key: object, judge_ingested: Judge) -
     one, other = SLO_CASES[key.shown]  # type: ignore[attr-defined]  # a Key
     kept, missed = (judge_ingested(policy) for policy in (one, other))
     assert told(kept) != told(missed)
+    if key.name == "min_output_tokens":  # type: ignore[attr-defined]
+        # too short an answer did not end as asked: not one of a run is left to be judged
+        assert "ended as asked" in missed.candidates[0].reason
+        assert kept.candidates[0].findings
+        return
     attainment = [
         next(f.baseline for f in r.candidates[0].findings if f.metric == "slo_attainment_ratio")
         for r in (kept, missed)

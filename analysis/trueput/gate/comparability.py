@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
+from trueput.gate.classes import ASPECT as CLASSES
+from trueput.gate.classes import classes_gap
 from trueput.gate.figures import RunFigures, text
 from trueput.gate.loads import (
     LENGTHS,
@@ -84,6 +86,7 @@ _VALUES |= {
 #: Aspects with a size of their own: how far apart two runs are.
 _GAPS: dict[str, Callable[[RunFigures, RunFigures], Gap | None]] = {
     PROMPT_COUNTS: counts_gap,
+    CLASSES: classes_gap,
     "fingerprint": fingerprint_gap,
     "arrival_rate": rate_gap,
     "arrival_gaps": gaps_gap,
@@ -98,7 +101,7 @@ _GAPS: dict[str, Callable[[RunFigures, RunFigures], Gap | None]] = {
     "metric_meaning": meaning_gap,
 }
 #: Aspects that are told of a pair of runs, not of the repeats of one side among themselves.
-_OF_PAIRS = ("client_saturation", "client_delay", "metric_meaning", PROMPT_COUNTS)
+_OF_PAIRS = ("client_saturation", "client_delay", "metric_meaning", PROMPT_COUNTS, CLASSES)
 #: How a difference begins that is one among the repeats of a side.
 MIXED = "the repeats of the"
 #: Aspects of one value that must be known on both sides, or on neither, for a pass.

@@ -66,10 +66,23 @@ class Evidence:
     def attainment(self) -> Effect | None:
         """Good requests of the planned ones; in points where a run had (or may have) none good."""
         if self._a_zero("slo_attainment_ratio"):
-            return self.share(
-                lambda run: bounded(run, "slo_attainment_ratio", run.count("planned"))
-            )
+            return self.attainment_points
         return self.ratio(lambda run: samples.attainment(run, self.single))
+
+    @cached_property
+    def attainment_points(self) -> Effect | None:
+        """Good requests of the planned ones, in points, with the error of counting them."""
+        return self.share(lambda run: bounded(run, "slo_attainment_ratio", run.count("planned")))
+
+    @cached_property
+    def few_good(self) -> bool:
+        """True where a run has too few good requests for a ratio of goodput to show that it held.
+
+        Unless the candidate has more of them, by more than the error of counting.
+        """
+        few = any(samples.few_good(run) for run in (*self.baseline, *self.candidate))
+        points = self.attainment_points
+        return few and not (points is not None and points.low > 0)
 
     @cached_property
     def lost(self) -> Effect | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from trueput.gate.requests import Request, Requests, none
+from trueput.gate.requests import ClassCount, Request, Requests, none
 from trueput.gate.rows import Row, flag, mapping, number, text, whole
 
 __all__ = [
@@ -46,6 +46,7 @@ class RunFigures:
     workload: Row | None = None
     gpu_state: tuple[Row, ...] = ()
     requests: Requests = field(default_factory=none)
+    classes: Mapping[str, ClassCount] = field(default_factory=dict)
     series: Mapping[str, Series] = field(default_factory=dict)
     asked_rate_rps: float | None = None
     asked_concurrency: int | None = None
@@ -77,6 +78,7 @@ class RunFigures:
         rows: Mapping[str, Sequence[Row]],
         *,
         requests: Requests | None = None,
+        classes: Mapping[str, ClassCount] | None = None,
         content_hash: str | None = None,
         measurement: str | None = None,
         measured_files: frozenset[str] = frozenset(),
@@ -86,7 +88,8 @@ class RunFigures:
         """Build one run from rows keyed by view name; absent views and columns become ``None``.
 
         ``requests`` are its planned requests as columns; without them they are taken from the rows
-        of ``request_outcomes``. Read beyond the public views, where given: ``activity_series`` with
+        of ``request_outcomes``. ``classes`` counts them for each class of the objective, by whom it
+        is for. Read beyond the public views, where given: ``activity_series`` with
         rows of ``metric, offset_ns, value``, used for the variation inside a single run.
         ``measurement`` is a digest of what was measured, ``measured_files`` the hashes of the files
         that gave rows: runs that share either are one measurement. ``uncovered`` says what the
@@ -120,6 +123,7 @@ class RunFigures:
             )
             if requests is None
             else requests,
+            classes=classes or {},
             series=_series(rows.get("activity_series") or ()),
             asked_rate_rps=_first(load, run, read=_rate),
             asked_concurrency=_first(load, run, read=_concurrency),
@@ -159,6 +163,17 @@ class RunFigures:
     def count(self, name: str) -> int | None:
         """Return the goodput view's ``<name>_requests``."""
         return whole(self.goodput, f"{name}_requests")
+
+    @property
+    def complete(self) -> int | None:
+        """Planned requests that ended as asked; ``None`` where that is not known."""
+        found, good, late = (self.count(name) for name in ("complete", "good", "late"))
+        return good + late if found is None and good is not None and late is not None else found
+
+    @property
+    def answered_none(self) -> bool:
+        """True where none of the planned requests ended as asked."""
+        return bool(self.count("planned")) and self.complete == 0
 
     def why_unusable(self) -> str | None:
         """Say why nothing can be judged from this run; ``None`` when something can."""

@@ -52,6 +52,18 @@ class Request:
     client_prompt_tokens: int | None = None
 
 
+@dataclass(frozen=True)
+class ClassCount:
+    """Planned requests of a run that are of one class of the objective, and that may be.
+
+    ``unknown`` are those whose label or prompt length is not known; ``planned`` are all.
+    """
+
+    requests: int
+    unknown: int
+    planned: int
+
+
 @dataclass(frozen=True, eq=False)
 class Requests:
     """Planned requests, one place each in every column."""

@@ -52,6 +52,22 @@ def attainment(run: RunFigures, single: bool) -> Sample | None:
     return replace(sample, within_sd=within)
 
 
+#: Good requests of a run below which counting them alone leaves a third of its goodput open.
+FEWEST_GOOD = 10
+
+
+def few_good(run: RunFigures) -> bool:
+    """Tell whether a run has only a handful of good requests, none included.
+
+    The sd of the log of k good ones of n is sqrt((1 - k / n) / k): about 0.3 for ten of many, and 0
+    where all are good, however few.
+    """
+    sample, planned = bounded(run, "slo_attainment_ratio"), run.count("planned")
+    if sample is None or not planned:
+        return False
+    return sample.low * planned < FEWEST_GOOD * (1 - sample.low)
+
+
 def output_tokens(run: RunFigures, per_device: bool, single: bool) -> Sample | None:
     """Return output tokens per window-second; requests of unknown length tell no variation."""
     value = number(run.goodput, "output_tokens_per_s")
@@ -129,10 +145,7 @@ def _gaps_are_lost(requests: Requests) -> bool:
 
 def lost_share(run: RunFigures) -> Sample | None:
     """Return planned requests that did not end as asked, as a share; needs the planned count."""
-    planned, complete = run.count("planned"), run.count("complete")
-    if complete is None:
-        good, late = run.count("good"), run.count("late")
-        complete = None if good is None or late is None else good + late
+    planned, complete = run.count("planned"), run.complete
     if not planned or complete is None:
         return None
     return Sample.exact(min(max(1 - complete / planned, 0.0), 1.0), trials=planned)

@@ -8,6 +8,8 @@ from datetime import UTC, date, datetime
 from enum import StrEnum
 
 from trueput.errors import ExitCode, UsageError
+from trueput.gate.classes import ASPECT as CLASSES
+from trueput.gate.classes import ClassTally, tallies
 from trueput.gate.comparability import MIXED, compare_sides
 from trueput.gate.evidence import Evidence
 from trueput.gate.figures import RunFigures, text
@@ -46,7 +48,8 @@ class CandidateResult:
     """One candidate's verdict with all that it rests on.
 
     ``settle_runs`` estimates the runs on each side that would settle an inconclusive verdict.
-    ``slo`` is the objective of its own runs; several of them are joined by ``; or``.
+    ``slo`` is the objective of its own runs; several of them are joined by ``; or``. ``classes``
+    counts the requests of each class of the objective on both sides.
     """
 
     config: str
@@ -57,6 +60,7 @@ class CandidateResult:
     comparability: tuple[Difference, ...] = ()
     settle_runs: int | None = None
     slo: str | None = None
+    classes: tuple[ClassTally, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,7 @@ def gate(
         replace(
             _judge(base, case, held, applied),
             slo=slo_text or held.slo_text or _own_slo(case.runs),
+            classes=tallies(base, case.runs),
         )
         for case in _adjusted(cases, held)
     ]
@@ -187,7 +192,8 @@ def _exit_code(verdicts: Sequence[Verdict], policy: Policy) -> int:
 def _case(
     base: tuple[RunFigures, ...], config: str, runs: tuple[RunFigures, ...], policy: Policy
 ) -> _Case:
-    unusable = _unusable("baseline", base) or _unusable("candidate", runs) or reused(base, runs)
+    unusable = _unusable("baseline", base) or _unusable("candidate", runs)
+    unusable = unusable or _answered_none(base) or reused(base, runs)
     if unusable is not None:
         return _Case(config, runs, unusable)
     differences = compare_sides(base, runs, policy.must_match, policy.under_test)
@@ -199,6 +205,16 @@ def _unusable(side: str, runs: Sequence[RunFigures]) -> str | None:
         return f"the {side} has no run"
     broken = [f"{run.run_id} {why}" for run in runs if (why := run.why_unusable()) is not None]
     return f"{side}: {'; '.join(broken)}" if broken else None
+
+
+def _answered_none(base: Sequence[RunFigures]) -> str | None:
+    """Say which runs of the baseline answered nothing: no candidate could be worse than they."""
+    silent = [
+        f"none of the {run.count('planned')} requests of {run.run_id} ended as asked"
+        for run in base
+        if run.answered_none
+    ]
+    return f"baseline: {'; '.join(silent)}" if silent else None
 
 
 def _adjusted(cases: Sequence[_Case], policy: Policy) -> list[_Case]:
@@ -267,22 +283,34 @@ def _verdict(
         return Verdict.NOT_COMPARABLE, _unlike(case.differences)
     if too_few is not None:
         return Verdict.INCONCLUSIVE, too_few
-    for outcome, verdict in (
-        (Outcome.FLAGGED, Verdict.FLAGGED),
-        (Outcome.INCONCLUSIVE, Verdict.INCONCLUSIVE),
-    ):
-        found = _blocking(findings, outcome)
-        if found:
-            names = dict.fromkeys(item.rule for item in found)
-            return verdict, f"{', '.join(names)}"
-    held_back = [item.aspect for item in case.differences if item.holds_back]
-    if held_back == [OUTSIDE_WINDOW]:
-        return Verdict.INCONCLUSIVE, "more requests were lost outside the window"
-    if held_back:
-        return Verdict.INCONCLUSIVE, f"not known to be the same load: {', '.join(held_back)}"
+    if found := _blocking(findings, Outcome.FLAGGED):
+        return Verdict.FLAGGED, _names(found)
+    if silent := [run.run_id for run in case.runs if run.answered_none]:
+        return Verdict.INCONCLUSIVE, f"no request ended as asked in {', '.join(silent)}"
+    if found := _blocking(findings, Outcome.INCONCLUSIVE):
+        return Verdict.INCONCLUSIVE, _names(found)
+    if held_back := [item for item in case.differences if item.holds_back]:
+        return Verdict.INCONCLUSIVE, _held_back(held_back)
     if not _blocking(findings, Outcome.PASS):
         return Verdict.INCONCLUSIVE, "no blocking rule had anything to judge"
     return Verdict.PASS, f"every blocking rule passed{_only_inform(lenient)}"
+
+
+def _names(findings: Sequence[Finding]) -> str:
+    return ", ".join(dict.fromkeys(item.rule for item in findings))
+
+
+def _held_back(differences: Sequence[Difference]) -> str:
+    """Say why nothing passes: another load perhaps, a class of nobody, losses outside the window."""
+    own = {
+        CLASSES: "classes of the objective: {}",
+        OUTSIDE_WINDOW: "more requests were lost outside the window",
+    }
+    told = [own[d.aspect].format(d.difference) for d in differences if d.aspect in own]
+    others = [item.aspect for item in differences if item.aspect not in own]
+    if others:
+        told.insert(0, f"not known to be the same load: {', '.join(others)}")
+    return "; ".join(told)
 
 
 def _unlike(differences: Sequence[Difference]) -> str:

@@ -16,6 +16,7 @@ from trueput.ingest.store import Store
 from trueput.verbs import baseline_file
 from trueput.verbs.baseline_file import Baselines, Member
 from trueput.verbs.config_key import run_keys
+from trueput.verbs.figures import measurements
 from trueput.verbs.opening import Reading, configuration
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
@@ -142,4 +143,10 @@ def _members(
                 "a profiled run measures the profiler too; record one without it",
             )
         found.append(Member(name, manifest.content_sha256, key.key, at))
+    for name, run in measurements(names, reading).items():
+        if len(run.requests) and not run.requests.survived.any():
+            reading.note(
+                f"warning: none of the {len(run.requests)} requests of `{name}` ended as asked: "
+                "a gate calls it unusable as a baseline (`trueput baseline remove` takes it out)"
+            )
     return tuple(found)

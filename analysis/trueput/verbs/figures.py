@@ -7,11 +7,12 @@ from typing import Any
 
 from trueput.gate.figures import RunFigures
 from trueput.gate.measurements import digest
-from trueput.gate.requests import NUMBERS, OUTCOMES, Requests
+from trueput.gate.requests import NUMBERS, OUTCOMES, ClassCount, Requests
+from trueput.slo import SloClass
 from trueput.verbs.client_files import broken_client_files, unbelievable_times
 from trueput.verbs.engine_records import uncovered_loads
 from trueput.verbs.opening import Reading, open_runs
-from trueput.warehouse.connect import literals
+from trueput.warehouse.connect import literal, literals
 from trueput.warehouse.session import Warehouse
 
 _VIEWS = (
@@ -64,6 +65,13 @@ _NUMBERS = {
     "sent_ns": "o.sent_at_ns - s.start_ns",
     "end_ns": "coalesce(o.ended_at_ns, o.sent_at_ns + o.e2e_ns) - s.start_ns",
 }
+_CLASS_COUNTS = """
+SELECT run_id, {counts}, count(*) AS planned
+FROM int_outcomes
+WHERE outcome IS DISTINCT FROM 'other_traffic'
+GROUP BY run_id
+ORDER BY run_id
+"""
 _MOST_ROWS = 600_000
 """Ingested rows of the runs that are opened at once: so few that every inner model is computed
 once, and memory does not grow with the number of runs."""
@@ -104,6 +112,7 @@ def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
         hashes = measured_files(warehouse)
         broken = {**unbelievable_times(warehouse), **broken_client_files(warehouse)}
         uncovered = uncovered_loads(warehouse)
+        classes = _class_counts(warehouse, reading)
         vantages = {r["run_id"]: r["vantage"] for r in warehouse.ask(_VANTAGES).dicts()}
     rows["runs"] = [{**row, "vantage": vantages.get(row["run_id"])} for row in rows["runs"]]
     found: dict[str, dict[str, list[dict[str, Any]]]] = {
@@ -116,6 +125,7 @@ def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
         run_id: RunFigures.from_views(
             views,
             requests=requests[run_id],
+            classes=classes.get(run_id),
             measurement=digest(requests[run_id], views),
             measured_files=hashes.get(run_id, frozenset()),
             unusable=broken.get(run_id),
@@ -131,6 +141,41 @@ def measured_files(warehouse: Warehouse) -> dict[str, frozenset[str]]:
     for row in warehouse.ask(_MEASURED).dicts():
         found.setdefault(row["run_id"], set()).add(row["sha256"])
     return {run_id: frozenset(hashes) for run_id, hashes in found.items()}
+
+
+def _class_counts(warehouse: Warehouse, reading: Reading) -> dict[str, dict[str, ClassCount]]:
+    """Return how many planned requests each class of the objective holds, by run and class."""
+    slo = reading.objective()
+    classes = () if slo is None else slo.classes
+    if not classes:
+        return {}
+    counts = (
+        f"count(*) FILTER (WHERE {of}) AS of_{place}, "
+        f"count(*) FILTER (WHERE ({of}) IS NULL) AS unknown_{place}"
+        for place, of in enumerate(_of_class(held) for held in classes)
+    )
+    rows = warehouse.ask(_CLASS_COUNTS.format(counts=", ".join(counts))).dicts()
+    return {
+        row["run_id"]: {
+            held.whom(): ClassCount(row[f"of_{i}"], row[f"unknown_{i}"], row["planned"])
+            for i, held in enumerate(classes)
+        }
+        for row in rows
+    }
+
+
+def _of_class(held: SloClass) -> str:
+    """Return the condition that a request is of a class; NULL where that is not known."""
+    parts = [
+        f"{column} {sign} {literal(value)}"
+        for column, sign, value in (
+            ("label", "=", held.label),
+            ("prompt_tokens", ">=", held.prompt_from),
+            ("prompt_tokens", "<", held.prompt_to),
+        )
+        if value is not None
+    ]
+    return " AND ".join(parts)
 
 
 def measurements(run_ids: Sequence[str], reading: Reading) -> dict[str, RunFigures]:

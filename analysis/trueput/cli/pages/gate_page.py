@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from trueput.cli.output import Grid, printable
 from trueput.cli.output import to_csv as grid_csv
 from trueput.cli.pages.differences import draw_differences
-from trueput.cli.pages.layout import heading, say
+from trueput.cli.pages.layout import heading, say, table
+from trueput.gate.classes import counts_text
 from trueput.gate.render.amounts import amount, not_applicable, unit_after
 from trueput.gate.rule_api import Finding, Outcome
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
@@ -73,6 +74,13 @@ def _draw_candidate(console: Console, candidate: CandidateResult, result: GateRe
         _findings(console, candidate)
     if not unlike:
         draw_differences(console, candidate.comparability)
+    if candidate.classes:
+        heading(console, "Requests of each class of the objective", "a count for each run")
+        rows = [
+            [tally.name, counts_text(tally.baseline), counts_text(tally.candidate)]
+            for tally in candidate.classes
+        ]
+        table(console, ("class", "baseline", "candidate"), rows)
 
 
 def _findings(console: Console, candidate: CandidateResult) -> None:

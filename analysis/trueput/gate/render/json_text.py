@@ -6,12 +6,13 @@ import json
 import math
 from dataclasses import asdict
 
+from trueput.gate.classes import ClassTally
 from trueput.gate.loads import Difference
 from trueput.gate.rule_api import Finding
 from trueput.gate.verdict import CandidateResult, GateResult
 
 SCHEMA = "trueput.gate/1"
-SCHEMA_VERSION = "1.4"
+SCHEMA_VERSION = "1.5"
 """Grows in its second part when keys are added; another first part is another schema."""
 _DIGITS = 10
 
@@ -43,6 +44,7 @@ def _candidate(candidate: CandidateResult) -> dict[str, object]:
         "settle_runs": candidate.settle_runs,
         "findings": [_finding(finding) for finding in candidate.findings],
         "comparability": [_difference(difference) for difference in candidate.comparability],
+        "classes": [_class(tally) for tally in candidate.classes],
     }
 
 
@@ -74,6 +76,14 @@ def _difference(difference: Difference) -> dict[str, object]:
         "difference": difference.difference,
         "blocks": difference.blocks,
         "holds_back": difference.holds_back,
+    }
+
+
+def _class(tally: ClassTally) -> dict[str, object]:
+    return {
+        "class": tally.name,
+        "baseline": [asdict(count) for count in tally.baseline],
+        "candidate": [asdict(count) for count in tally.candidate],
     }
 
 

@@ -55,6 +55,8 @@ def _suite(candidate: CandidateResult, result: GateResult) -> Xml.Element:
         suite.append(_case(candidate, "input", "error", candidate.reason))
     if candidate.verdict is Verdict.NOT_COMPARABLE:
         suite.append(_case(candidate, "comparability", "skipped", candidate.reason))
+    elif candidate.verdict is Verdict.INCONCLUSIVE and (open_ := _held_back(candidate)):
+        suite.append(_case(candidate, "comparability", "skipped", f"inconclusive: {open_}"))
     elif candidate.verdict is not Verdict.UNUSABLE:
         suite.append(_case(candidate, "comparability", None, ""))
     rules: dict[str, list[Finding]] = {}
@@ -62,6 +64,12 @@ def _suite(candidate: CandidateResult, result: GateResult) -> Xml.Element:
         rules.setdefault(finding.rule, []).append(finding)
     suite.extend(_rule_case(candidate, name, found) for name, found in rules.items())
     return suite
+
+
+def _held_back(candidate: CandidateResult) -> str:
+    """Return the differences that let nothing pass; empty without any."""
+    held = (d for d in candidate.comparability if d.holds_back)
+    return "; ".join(f"{d.aspect}: {d.difference}" for d in held)
 
 
 def _rule_case(candidate: CandidateResult, rule: str, found: Sequence[Finding]) -> Xml.Element:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
+from trueput.gate.classes import counts_text
 from trueput.gate.render.amounts import amount, not_applicable, unit_after
 from trueput.gate.rule_api import Finding, Outcome
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
@@ -67,6 +68,8 @@ def _candidate_lines(candidate: CandidateResult, several_slos: bool) -> list[str
         lines += ["", f"Not applicable: {', '.join(map(inert, left))}."]
     if not unlike:
         lines += differences
+    if candidate.classes:
+        lines += ["", *_classes_table(candidate)]
     scopes = dict.fromkeys(f"- {inert(f.rule)}: {prose(f.scope)}" for f in applied)
     if scopes:
         lines += ["", "What this covers:", "", *scopes]
@@ -116,6 +119,14 @@ def _differences_table(candidate: CandidateResult) -> list[str]:
         cells = [inert(cell) for cell in (d.aspect, d.baseline, d.candidate)]
         cells += [prose(d.difference), "yes" if d.blocks else "a pass" if d.holds_back else "no"]
         lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _classes_table(candidate: CandidateResult) -> list[str]:
+    lines = ["| requests of class | baseline | candidate |", "|---|---|---|"]
+    for tally in candidate.classes:
+        cells = (tally.name, counts_text(tally.baseline), counts_text(tally.candidate))
+        lines.append(f"| {' | '.join(inert(cell) for cell in cells)} |")
     return lines
 
 

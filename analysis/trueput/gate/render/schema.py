@@ -55,6 +55,15 @@ _DIFFERENCE = _object(
         {"type": "boolean"}, "True where nothing passes: the load is not known to be the same."
     ),
 )
+_COUNTS = {
+    "type": "array",
+    "items": _object(
+        requests=_said({"type": "integer"}, "Planned requests that are of the class."),
+        unknown=_said({"type": "integer"}, "Those whose label or prompt length is not known."),
+        planned=_said({"type": "integer"}, "All planned requests of the run."),
+    ),
+}
+_CLASS = _object(**{"class": _said(_TEXT, "Whom it is for.")}, baseline=_COUNTS, candidate=_COUNTS)
 _CANDIDATE = _object(
     config=_said(_TEXT, "The configuration as it was named."),
     runs=_RUNS,
@@ -67,6 +76,10 @@ _CANDIDATE = _object(
     ),
     findings={"type": "array", "items": _FINDING},
     comparability={"type": "array", "items": _DIFFERENCE},
+    classes=_said(
+        {"type": "array", "items": _CLASS},
+        "Requests of each class of the objective, a count for each run; empty without classes.",
+    ),
 )
 
 

@@ -7,10 +7,17 @@ from collections.abc import Sequence
 from trueput.gate.evidence import Evidence, goodput_points
 from trueput.gate.limits_text import against, did_not
 from trueput.gate.rule_api import BLOCKING, Finding, Outcome, Rule, bounds_text, finding
+from trueput.gate.samples import FEWEST_GOOD
 from trueput.gate.settling import goodput_missing, settled_by, settling_text
 from trueput.gate.statistics import Effect, Scale
 
 _SCOPE = "It holds for this load and this objective only."
+
+
+_NOBODY_GOOD = (
+    "No request of either side met the objective: nothing is shown of goodput "
+    "(hint: check its limits and their units)."
+)
 
 
 def check(rule: Rule, evidence: Evidence) -> Sequence[Finding]:
@@ -35,10 +42,17 @@ def _judge(
     settle: int | None = None
     if effect is None:
         outcome, text = Outcome.INCONCLUSIVE, goodput_missing(evidence)
+    elif effect.baseline == effect.candidate == 0:
+        outcome, text = Outcome.INCONCLUSIVE, _NOBODY_GOOD
     elif effect.fell(least):
         outcome, text = Outcome.FLAGGED, f"{label} fell, {bounds_text(effect)}."
     elif effect.did_not_fall(least) and not _vanished(effect):
         outcome, text = Outcome.PASS, f"{did_not(label, 'fall', evidence, metric, effect)}."
+        if evidence.few_good:
+            outcome = Outcome.INCONCLUSIVE
+            text = (
+                f"{label} {bounds_text(effect)} rests on too few good requests: {_few(evidence)}."
+            )
     else:
         outcome = Outcome.INCONCLUSIVE
         settle = effect.repeats_to_settle(effect.none - least)
@@ -49,6 +63,23 @@ def _judge(
         basis=evidence.basis(lambda run: run.goodput), conclusion=text, scope=_SCOPE,
     )  # fmt: skip
     return settled_by(found, settle)
+
+
+def _few(evidence: Evidence) -> str:
+    """Say how many requests were good in each run, and what would do."""
+    sides = {"baseline": evidence.baseline, "candidate": evidence.candidate}
+    told = [
+        f"{', '.join(_count(run.count('good')) for run in runs)} in the {side}"
+        for side, runs in sides.items()
+    ]
+    return (
+        f"{' and '.join(told)}, {FEWEST_GOOD} in each run would do "
+        "(hint: a longer load, or limits that more of them meet)"
+    )
+
+
+def _count(good: int | None) -> str:
+    return "an unknown number" if good is None else str(good)
 
 
 def _vanished(effect: Effect) -> bool:

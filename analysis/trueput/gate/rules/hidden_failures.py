@@ -45,6 +45,11 @@ def _lost(rule: Rule, evidence: Evidence) -> Finding:
         outcome = Outcome.FLAGGED if hidden else Outcome.INCONCLUSIVE
         manner = "looks no worse" if hidden else "is worse too, so that the loss is in plain sight"
         text = f"Lost requests rose by {bounds_text(effect)} and the survivors' latency {manner}."
+    elif effect.high < least and (
+        silent := [r.run_id for r in evidence.candidate if r.answered_none]
+    ):
+        outcome = Outcome.INCONCLUSIVE
+        text = f"No request ended as asked in {', '.join(silent)}: nothing is shown for it."
     elif effect.high < least:
         outcome = Outcome.PASS
         text = f"{did_not('Lost requests', 'rise', evidence, _METRIC, effect)}."

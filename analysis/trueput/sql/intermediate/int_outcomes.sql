@@ -4,7 +4,7 @@
 -- objective, which is neither good nor late. Planned requests without any record are rows too
 -- (not_sent), and so are refusals that only an access line tells of (rejected, no id).
 SELECT
-  run_id, session, request_id, row_ix, replica, outcome, failure_kind, missed_slo,
+  run_id, session, request_id, row_ix, replica, label, outcome, failure_kind, missed_slo,
   nullif(ruling, 'unknown') = 'complete' AS complete,
   ttft_ns, tpot_ns, itl_p99_ns, longest_gap_ns, e2e_ns, client_delay_ns, client_queue_ns,
   prompt_tokens, c_prompt_tokens AS client_prompt_tokens, cached_prompt_tokens, output_tokens, asked AS asked_output_tokens,
