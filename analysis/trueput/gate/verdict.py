@@ -301,7 +301,7 @@ def _names(findings: Sequence[Finding]) -> str:
 
 
 def _held_back(differences: Sequence[Difference]) -> str:
-    """Say why nothing passes: another load perhaps, a class of nobody, losses outside the window."""
+    """Say why nothing passes: perhaps another load, a class of nobody, losses out of the window."""
     own = {
         CLASSES: "classes of the objective: {}",
         OUTSIDE_WINDOW: "more requests were lost outside the window",
