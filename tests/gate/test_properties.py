@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from gate.made_up import repeats
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trueput.gate.figures import RunFigures
@@ -81,6 +81,16 @@ def test_a_late_request_made_good_never_turns_pass_into_flagged(pair: Pair, plac
 
 @settings(max_examples=120, deadline=None)
 @given(pairs(), st.integers(0, 59), st.sampled_from("frn"))
+@example(
+    # the answer that is lost is a short one: the mean of the others grows
+    Pair("g" * 50, "g" * 50, 4, 10_000, 0.0, (5, 40, 20), (20, 18), 5 * 10**8),
+    30,
+    "f",
+)
+@example(
+    Pair("gnnlnfgggnlfrflrlllg", "ngllglgggfggfgfggggg", 3, 10_000, 0.0, (5, 40, 20), (20,),
+         5 * 10**8), 2, "f",
+)  # fmt: skip
 def test_a_good_request_made_failed_never_reaches_a_pass(pair: Pair, place: int, end: str) -> None:
     worse = changed(pair.cand, place, "g", end)
     assert pair.verdict() is Verdict.PASS or pair.verdict(worse) is not Verdict.PASS

@@ -44,14 +44,22 @@ class _Answers:
 
 
 def answers_effect(
-    baseline: Sequence[RunFigures], candidate: Sequence[RunFigures], noise: Noise
+    baseline: Sequence[RunFigures],
+    candidate: Sequence[RunFigures],
+    noise: Noise,
+    *,
+    lost_as_shortest: bool = False,
 ) -> Effect | None:
-    """Compare the mean output tokens of requests that ended as asked; lost ones are left out.
+    """Compare the mean output tokens of requests that ended as asked.
 
-    ``None`` where a run tells no length. Lengths that are unknown in part widen the bounds, from
-    no token to the longest known.
+    Lost ones are left out; with ``lost_as_shortest`` those of the candidate count, with as few
+    tokens as any request got (of those it asked for, where that is known). ``None`` where a run
+    tells no length. Lengths that are unknown in part widen the bounds, from no token to the longest
+    known.
     """
     sides = [[_of(run) for run in side] for side in (baseline, candidate)]
+    if lost_as_shortest:
+        sides = [sides[0], _filled(sides[1], [*sides[0], *sides[1]])]
     runs = [run for side in sides for run in side]
     paired = _alike(runs)
     if paired:
@@ -101,6 +109,22 @@ def _of(run: RunFigures) -> _Answers:
     return _Answers(
         asked[:, order], requests.column("output_tokens")[order], requests.survived[order]
     )
+
+
+def _filled(side: Sequence[_Answers], runs: Sequence[_Answers]) -> list[_Answers]:
+    """Return a side as if its lost requests had ended, as short as any answer of the runs."""
+    import numpy as np
+
+    asks = all(bool((run.asked[0] > 0).all()) for run in runs)
+    units = [run.asked[0] if asks else np.ones(run.done.size) for run in runs]
+    of_unit = [run.tokens[run.done] / unit[run.done] for run, unit in zip(runs, units, strict=True)]
+    least = min((float(np.nanmin(x)) for x in of_unit if not np.isnan(x).all()), default=0.0)
+    filled = []
+    for run in side:
+        short = least * (run.asked[0] if asks else 1.0)
+        ended = np.ones(run.done.size, np.bool_)
+        filled.append(replace(run, tokens=np.where(run.done, run.tokens, short), done=ended))
+    return filled
 
 
 def _known(run: _Answers) -> Numbers:

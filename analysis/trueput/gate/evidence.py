@@ -109,6 +109,11 @@ class Evidence:
         """Mean output tokens of the requests that ended as asked."""
         return answers_effect(self.baseline, self.candidate, self.noise)
 
+    @cached_property
+    def answers_with_lost(self) -> Effect | None:
+        """The same, but that lost requests of the candidate would have got the fewest tokens."""
+        return answers_effect(self.baseline, self.candidate, self.noise, lost_as_shortest=True)
+
     @property
     def answers_told(self) -> bool:
         """True where a run tells how long a complete answer is."""

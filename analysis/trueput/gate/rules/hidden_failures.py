@@ -86,9 +86,15 @@ def _shorter(rule: Rule, evidence: Evidence) -> list[Finding]:
     elif effect.fell(least):
         outcome = Outcome.FLAGGED
         text = f"Complete answers got shorter, {bounds_text(effect)}: less was done."
-    elif effect.did_not_fall(least):
+    elif effect.did_not_fall(least) and _with_lost(evidence, least):
         outcome = Outcome.PASS
         text = f"{did_not('The length of complete answers', 'fall', evidence, _ANSWERS, effect)}."
+    elif effect.did_not_fall(least):
+        outcome = Outcome.INCONCLUSIVE
+        text = (
+            f"Complete answers are no shorter, {bounds_text(effect)}, but short ones may be among "
+            "those that were lost: were they the shortest, the length may have fallen."
+        )
     else:
         outcome = Outcome.INCONCLUSIVE
         settle = effect.repeats_to_settle(effect.none - least)
@@ -99,6 +105,15 @@ def _shorter(rule: Rule, evidence: Evidence) -> list[Finding]:
         basis=evidence.basis(lambda run: run.goodput), conclusion=text, scope=_ANSWERS_SCOPE,
     )  # fmt: skip
     return [settled_by(found, settle)]
+
+
+def _with_lost(evidence: Evidence, least: float) -> bool:
+    """Tell whether the length held even where lost requests count as the shortest answers.
+
+    To lose a short answer makes the mean of the others longer; it must not make them pass.
+    """
+    effect = evidence.answers_with_lost
+    return effect is not None and effect.did_not_fall(least)
 
 
 def _looks_no_worse(evidence: Evidence) -> bool:
