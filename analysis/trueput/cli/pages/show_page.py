@@ -206,6 +206,13 @@ def _ledger(console: Console, found: Found) -> None:
         if row["queue_empty_ns"] is not None and row["idle_ns"]:
             empty, waiting = span(row["queue_empty_ns"]), span(row["work_waiting_ns"])
             say(console, f"idle: {empty} with no request in the engine, {waiting} while one was")
+        elif row["queue_empty_ns_high"] is not None and row["idle_ns"]:
+            ends = [span(row[f"queue_empty_ns_{end}"]) for end in ("low", "high")]
+            say(
+                console,
+                f"idle: {ends[0]} to {ends[1]} with no request in the engine; the end of a "
+                "request is not known",
+            )
 
 
 def _amount(value: float | None, unit: str) -> tuple[Any, str]:
