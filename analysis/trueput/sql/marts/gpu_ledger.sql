@@ -37,6 +37,8 @@ SELECT
     ELSE 'inferred' END AS basis
 FROM int_gpu_ledger AS g
 WHERE g.time_ns > 0 OR g.work = 'idle'
+  -- work that an annotation does not tell may be there
+  OR (g.work IN ('prefill', 'decode') AND g.time_ns_high > 0)
 UNION ALL
 -- recompute that a profile alone cannot tell
 SELECT p.run_id, 'recompute', 'unknown', NULL, NULL, NULL, NULL, max(p.window_ns), CAST(max(p.devices) AS BIGINT), 'unknown'
