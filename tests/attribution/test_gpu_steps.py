@@ -190,7 +190,7 @@ def shares_of(folder: Path, annotation: dict[str, Any], spec: int | None) -> lis
 def test_tokens_beyond_one_a_sequence_are_either_where_nobody_tells_of_speculation(
     tmp_path: Path, spec: int | None, shares: list[float | None]
 ) -> None:
-    step = mark(0, 10, generation_requests=5, generation_tokens=10)
+    step = mark(0, 10, context_tokens=0, generation_requests=5, generation_tokens=10)
     assert shares_of(tmp_path, step, spec) == shares
 
 

@@ -53,7 +53,8 @@ def gpu_steps(
     whole = marks.untold[looked_at] == 0
     looked_at, busy = looked_at[whole], busy[whole]
     cost = fit_step_cost(_work(marks.of(looked_at), again[looked_at], busy))
-    return _pieces(run_id, marks, _Answers(at, iterations, again, known, cost, offsets))
+    spare = np.where(known, 0, _excess(marks, 0) if spec_tokens is None else 0)
+    return _pieces(run_id, marks, _Answers(at, iterations, again, known, spare, cost, offsets))
 
 
 def speculated_tokens(config: Mapping[str, Any]) -> int | None:
@@ -76,6 +77,8 @@ class _Answers:
     iterations: pa.Table
     again: Ints
     known: Bools
+    spare: Ints
+    """Generation tokens that are recompute or speculated."""
     cost: StepCost
     offsets: Mapping[str, int]
 
@@ -142,7 +145,7 @@ def _rows(run_id: str, first: int, marks: Marks, which: slice, answers: _Answers
         columns[name] = answers.iterations.column(name).take(index)
     again = answers.again[which]
     columns["recomputed_tokens"] = pa.array(again, mask=~answers.known[which])
-    columns |= _ratios(cost, marks, again, answers.known[which])
+    columns |= _ratios(cost, marks, again, answers.spare[which])
     r2 = None if np.isnan(cost.trimmed_r2) else cost.trimmed_r2
     columns["run_id"] = pa.repeat(run_id, size)
     columns["method"] = pa.repeat(cost.method, size)
@@ -151,7 +154,7 @@ def _rows(run_id: str, first: int, marks: Marks, which: slice, answers: _Answers
     return pa.table(columns)
 
 
-def _ratios(cost: StepCost, marks: Marks, again: Ints, known: Bools) -> dict[str, Any]:
+def _ratios(cost: StepCost, marks: Marks, again: Ints, spare: Ints) -> dict[str, Any]:
     """The shares of each step, with what the annotation leaves open in low and high."""
     whole: Ints = np.full(len(marks), _SCALE, np.int64)
     # tokens of prefill that are not told are some: a step of nothing else is all prefill
@@ -163,7 +166,6 @@ def _ratios(cost: StepCost, marks: Marks, again: Ints, known: Bools) -> dict[str
         for work in _WORKS
         for end in ("", "_low", "_high")
     }
-    spare = np.where(known, 0, _excess(marks, 0))
     if spare.any():
         other = split_steps(cost, _work(marks, np.maximum(again, spare), whole))
         for work in _WORKS:
