@@ -215,7 +215,7 @@ def _ledger(console: Console, found: Found) -> None:
                 [*names[:at], *names[at + 1 :]],
                 [[*line[:at], *line[at + 1 :]] for line in lines],
             )
-    table(console, names, lines, right=("time", "share", *names[3:]))
+    table(console, names, lines, right=("time", "share", *filter(None, names[3:])))
     if on_gpu and any(r["basis"] == "bounded" for r in idle):
         most = sum(r["time_ns_high"] for r in idle)
         say(
