@@ -27,7 +27,8 @@
 
 Metrics of a MIG instance carry its name, `sm_active/gi1` or `sm_active/gi1/ci0`, so that no sum or
 mean over a device takes an instance for a whole GPU. Percent become ratios. A value that the tool
-does not give (`[N/A]`, `-`, a sentinel of DCGM) is a row with value NULL.
+does not give (`[N/A]`, `-`, a sentinel of DCGM) is a row with value NULL. So is a value that cannot
+be: a ratio outside 0..1, a negative power, a heading in another unit. Those are counted.
 """
 
 from __future__ import annotations
@@ -113,6 +114,31 @@ SCALES: Final[dict[str, tuple[float, float]]] = {
 }
 """A printed unit -> factor and divisor to the unit that is stored. NVML's MB are MiB."""
 
+_STORED: Final = {
+    "ratio": "%", "W": "W mW", "J": "J mJ", "bytes": "B bytes KiB MiB MB GiB GB",
+    "bytes/s": "KB/s MB/s", "MHz": "Hz kHz MHz GHz", "C": "C", "ns": "us ms s",
+}  # fmt: skip
+_STORED_OF: Final = {unit: stored for stored, units in _STORED.items() for unit in units.split()}
+"""A printed unit -> the unit that it can be stored in."""
+
+RANGES: Final[dict[str, tuple[float, float]]] = {
+    "ratio": (0, 1),
+    "W": (0, 1e5),
+    "J": (0, math.inf),
+    "bytes": (0, 2.0**50),
+    "bytes/s": (0, 1e14),
+    "MHz": (0, 1e5),
+    "C": (-100, 1_000),
+    "level": (0, 99),
+    "bits": (0, 2.0**64),
+    "flag": (0, 1),
+    "ns": (0, math.inf),
+    "count": (0, math.inf),
+}
+"""Stored unit -> the least and the most that a value can be."""
+_SUMS: Final = frozenset({"process_sm_util", "process_mem_util"})
+"""Sums of rounded shares may pass 1."""
+
 _MISSING: Final = frozenset(
     {"", "-", "n/a", "na", "nan", "none", "null", "err!", "err", "unknown", "unknown error"}
     | {"not supported", "insufficient permissions", "gpu requires reset", "not available"}
@@ -140,6 +166,10 @@ class BadValueError(ValueError):
     """A text that is neither a value nor one of the words for a missing one."""
 
 
+class WrongUnitError(ValueError):
+    """A value in a unit that its metric is not measured in."""
+
+
 def is_missing(text: str) -> bool:
     """Whether a printed value says that there is none; every bracketed word does."""
     text = text.strip()
@@ -154,10 +184,11 @@ def is_sentinel(value: float) -> bool:
 
 
 @lru_cache(maxsize=65_536)
-def parse_value(text: str, unit: str = "") -> float | None:
+def parse_value(text: str, unit: str = "", metric: str | None = None) -> float | None:
     """Return a printed value in the unit that is stored; None where it is missing.
 
-    A unit behind the number goes before `unit`, the one of the column. Raises BadValueError.
+    A unit behind the number goes before `unit`, the one of the column. Raises BadValueError, and
+    WrongUnitError where `metric` has another unit.
     """
     text = text.strip()
     if is_missing(text):
@@ -173,7 +204,10 @@ def parse_value(text: str, unit: str = "") -> float | None:
     found = _NUMBER.fullmatch(text)
     if found is None:
         raise BadValueError(text[:40])
-    factor, divisor = scale(found[2].replace("°", "") or unit)
+    unit = found[2].replace("°", "") or unit
+    factor, divisor = scale(unit)
+    if metric is not None and _STORED_OF.get(unit, UNIT_OF[metric]) != UNIT_OF[metric]:
+        raise WrongUnitError(text[:40])
     number = finite(float(found[1]))
     return None if number is None else finite(number * factor / divisor)
 
@@ -184,6 +218,12 @@ def scale(unit: str) -> tuple[float, float]:
         return SCALES[unit]
     except KeyError:
         raise BadValueError(unit[:40]) from None
+
+
+def is_possible(metric: str, value: float) -> bool:
+    """Whether a value, in the unit that is stored, can be one of its metric."""
+    low, high = RANGES[UNIT_OF[metric]]
+    return low <= value <= (math.inf if metric in _SUMS else high)
 
 
 def finite(value: float) -> float | None:
@@ -249,6 +289,13 @@ class Samples:
         self._held = _Columns([], [], [], [], [])
         self.timed = 0
         self.rows = 0
+        self.refused = 0
+        self.first_refused = ""
+
+    def refuse(self, metric: str, value: str) -> None:
+        """Count a value that cannot be; what is stored in its place is NULL."""
+        self.refused += 1
+        self.first_refused = self.first_refused or f"{metric} {value}"
 
     def add(
         self,
@@ -258,7 +305,10 @@ class Samples:
         value: float | None,
         interval_ns: int | None = None,
     ) -> None:
-        """Take one value, already in the unit that `UNIT_OF` names."""
+        """Take one value, already in the unit that `UNIT_OF` names; NULL where it cannot be."""
+        if value is not None and not is_possible(name := metric.partition("/")[0], value):
+            self.refuse(name, f"{value:g}")
+            value = None
         held = self._held
         held.device.append(device)
         held.at_ns.append(at_ns)

@@ -13,7 +13,7 @@ import pytest
 from trueput.arrow import conform
 from trueput.attribution.gpu_busy import MAX_OPERATIONS, busy_by_step
 from trueput.attribution.gpu_marks import read_marks
-from trueput.attribution.gpu_steps import gpu_steps
+from trueput.attribution.gpu_steps import gpu_steps, speculated_tokens
 from trueput.ingest.read import PartWriter
 
 Rows = Sequence[Mapping[str, Any]] | pa.Table
@@ -162,3 +162,69 @@ def test_steps_are_matched_with_the_log_in_order(tmp_path: Path) -> None:
     rows = next(pieces).to_pylist()
     assert [r["step_ix"] for r in rows] == [41, 42, 43, 44, 45]
     assert [r["recomputed_tokens"] for r in rows] == [0, 2, 0, 0, 0]
+
+
+SHARES = [f"{work}_ratio{end}" for work in ("prefill", "decode", "recompute")
+          for end in ("", "_low", "_high")]  # fmt: skip
+
+
+def shares_of(folder: Path, annotation: dict[str, Any], spec: int | None) -> list[float | None]:
+    """Recomputed tokens of a profile's only step, then its shares, each with low and high."""
+    pieces = gpu_steps(
+        "r", {"gpu_ranges": part(folder, "gpu_ranges", [annotation])}, NO_ITERATIONS, spec, {}
+    )
+    assert pieces is not None
+    (row,) = conform("gpu_steps", next(pieces), {}).to_pylist()
+    return [row["recomputed_tokens"], *(row[name] for name in SHARES)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "shares"),
+    [
+        # five of ten tokens are no decoding where nothing is speculated, all ten may be with one
+        (0, [5, 0, 0, 0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]),
+        (1, [None, 0, 0, 0, 1, 1, 1, 0, 0, 0]),
+        (None, [None, 0, 0, 0, 1, 0.5, 1, 0, 0, 0.5]),
+    ],
+)
+def test_tokens_beyond_one_a_sequence_are_either_where_nobody_tells_of_speculation(
+    tmp_path: Path, spec: int | None, shares: list[float | None]
+) -> None:
+    step = mark(0, 10, context_tokens=0, generation_requests=5, generation_tokens=10)
+    assert shares_of(tmp_path, step, spec) == shares
+
+
+@pytest.mark.parametrize(
+    ("told", "shares"),
+    [
+        # step[MIXED bs=2 c_sq=5 g_sk=7]: decoding is there, and not how much
+        ({"context_tokens": 5}, [1, 0, 1, 0, 0, 1]),
+        ({"context_requests": 2, "generation_requests": 3, "generation_tokens": 3},
+         [0, 0, 1, 1, 0, 1]),
+        # step[EXTEND bs=2]: all of it is prefill, however many tokens
+        ({"context_requests": 2, "generation_requests": 0, "generation_tokens": 0},
+         [1, 1, 1, 0, 0, 0]),
+    ],
+)  # fmt: skip
+def test_what_an_annotation_does_not_tell_is_bounded(
+    tmp_path: Path, told: dict[str, int], shares: list[float]
+) -> None:
+    nothing = {"generation_requests": None, "generation_tokens": None}
+    found = shares_of(tmp_path, {**mark(0, 10), **nothing, **told}, 0)
+    assert found[1:7] == shares
+
+
+@pytest.mark.parametrize(
+    ("config", "tokens"),
+    [
+        ({}, None),
+        ({"config.block_size": 16}, None),
+        ({"config.max_num_seqs": 8}, 0),
+        ({"config.max_num_seqs": 8, "config.num_speculative_tokens": 3}, 3),
+        ({"config.num_speculative_tokens": 3}, 3),
+    ],
+)
+def test_speculation_is_known_with_the_engines_settings(
+    config: dict[str, int], tokens: int | None
+) -> None:
+    assert speculated_tokens(config) == tokens

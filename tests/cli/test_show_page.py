@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from trueput.cli.pages.show_page import _ledger, _outcomes
+from trueput.cli.pages.show_page import _ledger, _outcomes, draw
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,41 @@ def test_the_caption_follows_the_ledger(basis: str, time_ns: int, caption: str) 
 def test_hidden_time_is_told_as_at_most_idle() -> None:
     assert "idle: at most 90 ns" in ledger_page("bounded", 0, 90)
     assert "at most" not in ledger_page("measured", 90, 90)
+
+
+def test_a_ledger_of_many_outcomes_breaks_no_span_at_80_columns() -> None:
+    outcomes = ("good", "late", "aborted", "unknown")
+    cell: dict[str, Any] = {"window_ns": 20 * 10**9, "devices": 2, "basis": "inferred"}
+    rows = [
+        {**cell, "work": work, "outcome": outcome, "time_ns": 10_100_000_000, "time_ns_high": 0}
+        for work in ("prefill", "communication", "unattributed") for outcome in outcomes
+    ]  # fmt: skip
+    rows.append({**cell, "work": "idle", "outcome": "none", "time_ns": 1, "time_ns_high": 1})
+    found: dict[str, Any] = {"gpu_ledger": rows, "gpu_activity": [], "gpu_idle": []}
+    out = io.StringIO()
+    _ledger(Console(file=out, width=80), found)
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    works = [line for line in lines if "10.1 s" in line]
+    assert [line.split()[0] for line in works] == ["prefill", "communication", "unattributed"]
+    assert [line.count("10.1 s") for line in works] == [4, 4, 4]
+
+
+def test_tables_that_nothing_can_fill_are_left_out() -> None:
+    nothing = {"session": None, "basis": "unknown", "sent_requests": None, "goodput_rps": None}
+    run = dict.fromkeys(("engine", "engine_version", "model", "hardware"))
+    figures = ("preemptions", "preempted_requests", "recomputed_tokens", "recomputed_tokens_low",
+               "scheduled_tokens", "recompute_ns")  # fmt: skip
+    recompute = dict.fromkeys(figures)
+    rung = {"metric": "power", "device": 0, "value": 9.0, "unit": "W", "rate": 9.0,
+            "basis": "reported"}  # fmt: skip
+    found: dict[str, Any] = {
+        "runs": [{**run, "run_id": "r", "usable": True, "simulated": False}],
+        "slo_policy": [{"slo": None, "origin": None}], "goodput": [nothing], "run_phases": [],
+        "recompute": [{**recompute, "method": "none"}], "gpu_ledger": [], "gpu_idle": [],
+        "gpu_activity": [rung], "batching": [], "paid_most": [], "evidence": [], "problems": [],
+    }  # fmt: skip
+    out = io.StringIO()
+    draw(Console(file=out, width=80), found)
+    headings = [line for line in out.getvalue().splitlines() if line and line[0] != " "]
+    assert [line.split()[0] for line in headings] == ["r", "Activity"]

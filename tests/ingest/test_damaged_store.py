@@ -88,6 +88,25 @@ def test_a_file_with_other_bytes_is_told_and_replaced(how: Reading) -> None:
     assert show("hurt", how)["runs"][0]["run_id"] == "hurt"
 
 
+@pytest.mark.parametrize("byte", [0x00, 0x5A, 0xFF])
+@pytest.mark.parametrize("table", ["request_events", "engine_steps"])
+def test_bytes_flipped_inside_a_file_are_told_by_its_name(
+    how: Reading, table: str, byte: int
+) -> None:
+    """The ends of the file stay whole: the database's own message names no file."""
+    path = part(how, table)
+    data = bytearray(path.read_bytes())
+    first = len(data) // 40
+    data[4 : 4 + first] = bytes([byte]) * first
+    path.write_bytes(data)
+    for question in (lambda: show("hurt", how), lambda: sql(f"FROM raw.{table}", how)):
+        with pytest.raises(StoreError, match=path.name) as error:
+            question()
+        assert "ingest --replace" in (error.value.hint or "")
+    with pytest.raises(QueryError):  # a mistake in the question stays one
+        sql("SELECT no_such FROM runs", how)
+
+
 def test_a_file_of_the_user_is_not_one_of_the_store(how: Reading, tmp_path: Path) -> None:
     (tmp_path / "mine.parquet").write_bytes(b"no parquet")
     with pytest.raises(QueryError, match="mine"):

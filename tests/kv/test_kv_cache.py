@@ -77,6 +77,13 @@ def test_types_of_the_cache() -> None:
     # a vector of 128: 128 bytes and 4 of scales; of 4 bits: 64 and 4; 2 x 32 x 8 vectors
     assert per_token(LLAMA_3_8B, kv_dtype="int8") == 512 * 132
     assert per_token(LLAMA_3_8B, kv_dtype="int4") == 512 * 68
+    # a vector of 128 values of 4 bits: 64 bytes, and 8 groups of 16 with an fp8 scale each
+    assert per_token(LLAMA_3_8B, kv_dtype="nvfp4") == 512 * 72
+    assert "(head dim 128 x 4 bits + 8 bytes of scales)" in kv(LLAMA_3_8B, kv_dtype="nvfp4").formula
+    of_checkpoint = {"quantization_config": {"kv_cache_quant_algo": "NVFP4"}}
+    assert per_token({**LLAMA_3_8B, **of_checkpoint}) == 512 * 72
+    with pytest.raises(UsageError, match="fp4_e2m1"):
+        kv(LLAMA_3_8B, kv_dtype="fp4_e2m1")
     assert per_token(LLAMA_3_8B, kv_dtype="float32") == 262_144
     assert "4 bytes of scales" in told(kv(LLAMA_3_8B, kv_dtype="int4"))
     # 512 + 4 x 4 + 64 x 2 = 656 bytes a layer
@@ -133,6 +140,15 @@ def test_blocks_round_up() -> None:
     found = kv(MISTRAL_7B, tokens=9_000, block_size=16).bytes_per_sequence
     assert found == 257 * 16 * 131_072
     assert kv(MISTRAL_7B, tokens=4_096, block_size=16).bytes_per_sequence == 4_096 * 131_072
+
+
+def test_contexts_of_more_than_ten_million_tokens() -> None:
+    assert per_token({**LLAMA_3_8B, "max_position_embeddings": 10_485_760}) == 131_072
+    assert kv({**MISTRAL_7B, "sliding_window": 20_000_000}, tokens=10).bytes_per_sequence == (
+        10 * 131_072
+    )
+    with pytest.raises(InputError, match="1 to 1000000000"):
+        kv({**LLAMA_3_8B, "max_position_embeddings": 10**9 + 1})
 
 
 def test_state_of_hybrid_models() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli.program import Program
-from kv.configs import GEMMA_2_9B, JAMBA, LLAMA_3_8B
+from kv.configs import GEMMA_2_9B, JAMBA, LLAMA_3_8B, MINIMAX
 
 WIDTH = 80
 ASKED = ("--tokens", "8192", "--sequences", "32", "--memory", "80GiB", "--weights", "16GiB",
@@ -110,3 +110,15 @@ def test_the_library_and_no_heavy_import() -> None:
     )
     folder = Path(__file__).resolve().parents[2] / "analysis"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(folder)})
+
+
+def test_a_sequence_without_its_state_is_a_lower_bound(trueput: Program, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(MINIMAX), encoding="utf-8")
+    asked = ("--tokens", "1000", "--sequences", "2", "--memory", "4096000000")
+    page = trueput("kv", str(path), *asked).stdout
+    for name, value in (("bytes per sequence", "at least 4,096,000"),
+                        ("bytes in all", "at least 8,192,000"),
+                        ("sequences that fit", "at most 1,000")):  # fmt: skip
+        (line,) = [x for x in page.splitlines() if x.strip().startswith(name)]
+        assert value in line

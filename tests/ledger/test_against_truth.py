@@ -104,6 +104,18 @@ def test_the_same_run_gives_the_same_ledger_through_every_profiler(runs: Runs) -
         assert other == first
 
 
+def test_bounds_hold_the_truth_where_cached_tokens_are_unknown(runs: Runs) -> None:
+    """An aborted request's prompt came from the prefix cache in part, and no record says so."""
+    truth = runs.truth("tiny", "kineto")
+    room = WINDOW_SHARE * truth["window_ns"] * truth["devices"]
+    want = {(c["work"], c["outcome"]): c["time_ns"] for c in truth["cells"]}
+    found = [r for r in runs.ledger("tiny", "kineto") if r["work"] == "prefill"]
+    assert ("prefill", "aborted") in {(r["work"], r["outcome"]) for r in found}
+    for row in found:
+        time_ns = want[row["work"], row["outcome"]]
+        assert row["time_ns_low"] - room <= time_ns <= row["time_ns_high"] + room
+
+
 def test_a_blind_capture_is_not_idle(runs: Runs) -> None:
     found = cells_of(runs.ledger("regression_candidate", "nsys_graph"))
     seen = cells_of(runs.ledger("regression_candidate", "nsys_node"))
@@ -111,13 +123,14 @@ def test_a_blind_capture_is_not_idle(runs: Runs) -> None:
     assert found[("unattributed", "none")] > seen[("idle", "none")]
 
 
-# aborts are dated by log lines of whole seconds, so a run with aborts is known less finely
-@pytest.mark.parametrize(("scenario", "share"), [("regression_base", 0.01), ("troubled", 0.02)])
-def test_idle_is_split_by_whether_work_was_there(runs: Runs, scenario: str, share: float) -> None:
+# aborts are dated by log lines of whole seconds, and by when the client left
+@pytest.mark.parametrize("scenario", ["regression_base", "troubled"])
+def test_idle_is_split_by_whether_work_was_there(runs: Runs, scenario: str) -> None:
     truth = runs.truth(scenario, "kineto")
     name = runs.made(scenario, "kineto", 1).name
     (row,) = trueput.sql(f"SELECT * FROM gpu_idle WHERE run_id = '{name}'", runs.reading).dicts()
-    room = share * truth["window_ns"] * truth["devices"]
+    # the way of messages between client and engine is all that the two sides differ by
+    room = 0.002 * truth["window_ns"] * truth["devices"]
     assert abs(row["queue_empty_ns"] - truth["idle_queue_empty_ns"]) <= room
     assert abs(row["work_waiting_ns"] - truth["idle_work_waiting_ns"]) <= room
     assert row["queue_empty_ns"] + row["work_waiting_ns"] == row["idle_ns"]

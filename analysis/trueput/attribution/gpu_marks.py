@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,10 @@ Bools: TypeAlias = NDArray[np.bool_]
 COMPOSITION = ("context_requests", "context_tokens", "generation_requests", "generation_tokens")
 _KEYS = ("source_id", "process_key", "thread_key")
 _COLUMNS = ("start_at_ns", "end_at_ns", *COMPOSITION)
+CONTEXT_UNTOLD: Final = 1
+"""The tokens that requests without a first token were given are not told."""
+GENERATION_UNTOLD: Final = 2
+"""Neither requests nor tokens of decoding are told."""
 
 
 class Places:
@@ -65,6 +69,8 @@ class Marks:
     context_tokens: Ints
     generation_requests: Ints
     generation_tokens: Ints
+    untold: Ints
+    """Bits: CONTEXT_UNTOLD, GENERATION_UNTOLD; their numbers are then 0."""
 
     def __len__(self) -> int:
         return self.start_ns.size
@@ -132,7 +138,7 @@ def has_word(column: Any, word: str) -> Bools:
 def read_marks(paths: Sequence[Path]) -> Marks | None:
     """Return the step annotations of a run; None where no annotation names a step."""
     places = Places()
-    pieces: list[list[Any]] = [[] for _ in range(len(_COLUMNS) + 1)]
+    pieces: list[list[Any]] = [[] for _ in range(len(_COLUMNS) + 2)]
     groups = row_groups(paths, (*_KEYS, *_COLUMNS, "dialect"))
     # by `map`: no row group is kept while the next one is read
     for found in map(partial(_of_group, places), groups):
@@ -151,7 +157,8 @@ def read_marks(paths: Sequence[Path]) -> Marks | None:
 
 
 def _of_group(places: Places, rows: pa.Table) -> list[Any]:
-    """Return the places of the step annotations of a row group and its _COLUMNS; [] without any."""
+    """Return the places of the step annotations of a row group, its _COLUMNS and what they do not
+    tell; [] without any."""
     known = pc.or_(
         pc.is_valid(rows.column("context_tokens")),
         pc.is_valid(rows.column("generation_tokens")),
@@ -160,7 +167,22 @@ def _of_group(places: Places, rows: pa.Table) -> list[Any]:
     if not steps.num_rows:
         return []
     code = places.codes([words(steps.column(k)) for k in _KEYS])
-    return [_compact(code), *(_compact(numbers(steps.column(name))) for name in _COLUMNS)]
+    told = (_compact(numbers(steps.column(name))) for name in _COLUMNS)
+    return [_compact(code), *told, _compact(_untold(steps))]
+
+
+def _untold(steps: pa.Table) -> Ints:
+    """Return for each step which parts of its composition are NULL."""
+    found: Ints = np.zeros(steps.num_rows, np.int64)
+    for bit, names in (
+        (CONTEXT_UNTOLD, ("context_tokens",)),
+        (GENERATION_UNTOLD, ("generation_requests", "generation_tokens")),
+    ):
+        missing = np.ones(steps.num_rows, np.bool_)
+        for name in names:
+            missing &= pc.is_null(steps.column(name)).to_numpy(zero_copy_only=False)
+        found |= missing * bit
+    return found
 
 
 def _compact(values: Ints) -> Any:

@@ -10,7 +10,7 @@ made in pieces.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from trueput.attribution.gpu_busy import busy_by_step
-from trueput.attribution.gpu_marks import Bools, Marks, read_marks
+from trueput.attribution.gpu_marks import CONTEXT_UNTOLD, Bools, Marks, read_marks
 from trueput.attribution.gpu_match import matched
 from trueput.attribution.records import Ints
 from trueput.attribution.step_cost import StepCost, StepWork, fit_step_cost, split_steps
@@ -26,19 +26,22 @@ from trueput.attribution.step_cost import StepCost, StepWork, fit_step_cost, spl
 PIECE_STEPS = 16_384
 _SCALE = 1_000_000_000
 _WORKS = ("prefill", "decode", "recompute")
+_SETTINGS = ("max_num_seqs", "dtype", "tensor_parallel_size", "enforce_eager", "async_scheduling")
+"""Settings that an engine prints whenever it prints any."""
 
 
 def gpu_steps(
     run_id: str,
     parts: Mapping[str, Sequence[Path]],
     iterations: pa.Table,
-    spec_tokens: int,
+    spec_tokens: int | None,
     offsets: Mapping[str, int],
 ) -> Iterator[pa.Table] | None:
     """Return the rows of `gpu_steps` in pieces; None where no annotation names a step.
 
     `iterations`: the engine log's steps in order (engine, incarnation, step_ix, context_requests,
     context_tokens, generation_requests, generation_tokens, recomputed_tokens), or an empty table.
+    `spec_tokens`: how many tokens the engine speculates for a sequence, None where nothing tells.
     Instants of `parts` must be on one clock; `offsets` (ns by file) take those of the rows to UTC.
     """
     marks = read_marks(parts.get("gpu_ranges", ()))
@@ -47,8 +50,22 @@ def gpu_steps(
     at = matched(marks, iterations)
     again, known = _recomputed(marks, at, iterations, spec_tokens)
     looked_at, busy = busy_by_step(parts, marks)
+    whole = marks.untold[looked_at] == 0
+    looked_at, busy = looked_at[whole], busy[whole]
     cost = fit_step_cost(_work(marks.of(looked_at), again[looked_at], busy))
-    return _pieces(run_id, marks, _Answers(at, iterations, again, known, cost, offsets))
+    spare = np.where(known, 0, _excess(marks, 0) if spec_tokens is None else 0)
+    return _pieces(run_id, marks, _Answers(at, iterations, again, known, spare, cost, offsets))
+
+
+def speculated_tokens(config: Mapping[str, Any]) -> int | None:
+    """Return how many tokens an engine speculates, 0 where its settings are known without any.
+
+    None without the engine's settings.
+    """
+    told = config.get("config.num_speculative_tokens")
+    if isinstance(told, int) and not isinstance(told, bool):
+        return told
+    return 0 if any(config.get(f"config.{key}") is not None for key in _SETTINGS) else None
 
 
 @dataclass(frozen=True)
@@ -60,25 +77,37 @@ class _Answers:
     iterations: pa.Table
     again: Ints
     known: Bools
+    spare: Ints
+    """Generation tokens that are recompute or speculated."""
     cost: StepCost
     offsets: Mapping[str, int]
 
 
 def _recomputed(
-    marks: Marks, at: Ints, iterations: pa.Table, spec_tokens: int
+    marks: Marks, at: Ints, iterations: pa.Table, spec_tokens: int | None
 ) -> tuple[Ints, Bools]:
     """Tokens computed again in each step, and whether that is known.
 
-    From the matched iteration, else generation tokens beyond what decoding needs.
+    From the matched iteration, else generation tokens beyond what decoding needs. Where nobody
+    tells how many tokens are speculated, such tokens may be either.
     """
-    excess = marks.generation_tokens - marks.generation_requests * (1 + spec_tokens)
-    again, known = np.maximum(excess, 0), excess > 0
+    excess = _excess(marks, spec_tokens or 0)
+    again, known = excess, excess > 0
+    if spec_tokens is None:
+        again, known = np.zeros_like(excess), np.zeros(excess.size, np.bool_)
     of_log = at >= 0
     if of_log.any():
         logged = iterations.column("recomputed_tokens").to_numpy()
         again[of_log] = logged[at[of_log]]
         known = known | of_log
     return again, known
+
+
+def _excess(marks: Marks, spec_tokens: int) -> Ints:
+    """Generation tokens beyond what decoding needs; none where the sequences are not told."""
+    need = marks.generation_requests * (1 + spec_tokens)
+    excess: Ints = np.maximum(marks.generation_tokens - need, 0)
+    return excess
 
 
 def _work(marks: Marks, again: Ints, busy: Ints) -> StepWork:
@@ -116,14 +145,39 @@ def _rows(run_id: str, first: int, marks: Marks, which: slice, answers: _Answers
         columns[name] = answers.iterations.column(name).take(index)
     again = answers.again[which]
     columns["recomputed_tokens"] = pa.array(again, mask=~answers.known[which])
-    whole: Ints = np.full(size, _SCALE, np.int64)
-    parts = split_steps(cost, _work(marks, again, whole))
-    for work in _WORKS:
-        for end in ("", "_low", "_high"):
-            columns[f"{work}_ratio{end}"] = getattr(parts, f"{work}{end}_ns") / _SCALE
+    columns |= _ratios(cost, marks, again, answers.spare[which])
     r2 = None if np.isnan(cost.trimmed_r2) else cost.trimmed_r2
     columns["run_id"] = pa.repeat(run_id, size)
     columns["method"] = pa.repeat(cost.method, size)
     columns["trimmed_r2"] = pa.repeat(pa.scalar(r2, pa.float64()), size)
     columns["steps_fitted"] = pa.repeat(pa.scalar(cost.n, pa.int64()), size)
     return pa.table(columns)
+
+
+def _ratios(cost: StepCost, marks: Marks, again: Ints, spare: Ints) -> dict[str, Any]:
+    """The shares of each step, with what the annotation leaves open in low and high."""
+    whole: Ints = np.full(len(marks), _SCALE, np.int64)
+    # tokens of prefill that are not told are some: a step of nothing else is all prefill
+    alone = (marks.untold & CONTEXT_UNTOLD > 0) & (marks.generation_tokens == 0)
+    marks = replace(marks, context_tokens=np.where(alone, 1, marks.context_tokens))
+    parts = split_steps(cost, _work(marks, again, whole))
+    shares = {
+        f"{work}{end}": getattr(parts, f"{work}{end}_ns")
+        for work in _WORKS
+        for end in ("", "_low", "_high")
+    }
+    if spare.any():
+        other = split_steps(cost, _work(marks, np.maximum(again, spare), whole))
+        for work in _WORKS:
+            low, high = getattr(other, f"{work}_low_ns"), getattr(other, f"{work}_high_ns")
+            shares[f"{work}_low"] = np.minimum(shares[f"{work}_low"], low)
+            shares[f"{work}_high"] = np.maximum(shares[f"{work}_high"], high)
+    mixed = (marks.untold > 0) & ~alone
+    for work in ("prefill", "decode"):
+        shares[f"{work}_low"] = np.where(mixed, 0, shares[f"{work}_low"])
+        shares[f"{work}_high"] = np.where(mixed, _SCALE, shares[f"{work}_high"])
+    return {
+        f"{work}_ratio{end}": shares[f"{work}{end}"] / _SCALE
+        for work in _WORKS
+        for end in ("", "_low", "_high")
+    }

@@ -74,14 +74,13 @@ def _gpu_steps(run: RunInput, out: RunOutput) -> None:
     """Add gpu_steps where a profile has step annotations; a failure becomes a problem."""
     if not run.parts.get("gpu_ranges"):
         return
-    spec = run.config.get("config.num_speculative_tokens")
     offsets = {s: f.offset_ns or 0 for s, f in out.clock_fits.items()}
-    spec = spec if isinstance(spec, int) else 0
     try:
-        from trueput.attribution.gpu_steps import gpu_steps
+        from trueput.attribution.gpu_steps import gpu_steps, speculated_tokens
         from trueput.attribution.log_iterations import log_iterations
 
         iterations = log_iterations(run.parts, out.rows.get("step_work"))
+        spec = speculated_tokens(run.config)
         rows = gpu_steps(run.run_id, run.parts, iterations, spec, offsets)
     except Exception as error:  # noqa: BLE001  the run must not be lost with its attribution
         out.problems.append(_undivided(error))

@@ -13,9 +13,14 @@ _ALIASES: Final = {
     "half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32",
     "float": "float32", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8",
 }  # fmt: skip
-_BITS: Final = {"float32": 32, "float16": 16, "bfloat16": 16, "fp8": 8, "int8": 8, "int4": 4}
+_BITS: Final = {
+    "float32": 32, "float16": 16, "bfloat16": 16, "fp8": 8, "int8": 8, "int4": 4, "nvfp4": 4,
+}  # fmt: skip
 _SCALED: Final = frozenset({"int8", "int4"})
 _SCALE_BYTES: Final = 4
+_GROUPED: Final = "nvfp4"
+_GROUP: Final = 16
+"""Values of a vector that share one fp8 scale."""
 _PACKED: Final = "fp8_ds_mla"
 _PACKED_SIZES: Final = (512, 64)
 _INDEX_GROUP: Final = 128
@@ -186,6 +191,11 @@ def _bytes_of_a_layer(vectors: Vectors, heads: int, dtype: str, notes: list[str]
             f"{dtype}: {_SCALE_BYTES} bytes of scales for each vector of a token (a float16 scale "
             "and zero point, or a float32 scale)"
         )
+    elif dtype == _GROUPED:
+        notes.append(
+            f"{dtype}: an fp8 scale for each {_GROUP} values; scales per tensor take no room worth "
+            "counting"
+        )
     elif dtype == "fp8":
         notes.append("fp8: scales per tensor, which take no room worth counting")
     if vectors.index_size:
@@ -198,7 +208,14 @@ def _bytes_of_a_layer(vectors: Vectors, heads: int, dtype: str, notes: list[str]
 
 def _vector(entries: int, dtype: str) -> int:
     packed = -(-entries * _BITS[dtype] // 8)
-    return packed + (_SCALE_BYTES if dtype in _SCALED else 0)
+    return packed + _scales(entries, dtype)
+
+
+def _scales(entries: int, dtype: str) -> int:
+    """Return the bytes of scales that a vector of so many values takes."""
+    if dtype == _GROUPED:
+        return -(-entries // _GROUP)
+    return _SCALE_BYTES if dtype in _SCALED else 0
 
 
 def _state(model: Model, layers: int, tp: int, notes: list[str]) -> int | None:
@@ -269,7 +286,9 @@ def _cache(given: Conditions, notes: list[str]) -> int | None:
 
 def _formula(vectors: Vectors, heads: int, dtype: str, layers: int, per_layer: int) -> str:
     total = f"{layers * per_layer:,} bytes per token"
-    scale = f" + {_SCALE_BYTES} bytes of scales" if dtype in _SCALED else ""
+    entries = vectors.latent_size + vectors.rope_size if vectors.is_latent else vectors.key_size
+    room = _scales(entries, dtype)
+    scale = f" + {room} bytes of scales" if room else ""
     if dtype == _PACKED:
         inner = "(512 x 1 byte + 4 x 4 bytes + 64 x 2 bytes)"
     elif vectors.is_latent:
@@ -280,7 +299,7 @@ def _formula(vectors: Vectors, heads: int, dtype: str, layers: int, per_layer: i
         return f"2 x {layers} layers x {heads} KV heads x {one} = {total}"
     else:
         both = f"({vectors.key_size} + {vectors.value_size})"
-        twice = f" + 2 x {_SCALE_BYTES} bytes of scales" if scale else ""
+        twice = f" + {room + _scales(vectors.value_size, dtype)} bytes of scales" if scale else ""
         one = f"{both} x {_size(dtype)}"
         one = f"({one}{twice})" if twice else one
         return f"{layers} layers x {heads} KV heads x {one} = {total}"

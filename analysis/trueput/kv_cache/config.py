@@ -14,7 +14,7 @@ from trueput.kv_cache.families import (
     WITHOUT_CACHE,
     Family,
 )
-from trueput.kv_cache.fields import Fields
+from trueput.kv_cache.fields import LONGEST, Fields
 from trueput.kv_cache.layers import read_layers
 from trueput.kv_cache.model import Model, Vectors
 from trueput.kv_cache.state import read_state
@@ -66,7 +66,9 @@ def read_model(values: object, where: str) -> Model:
         vectors=vectors,
         dtype=_dtype(fields),
         cache_dtype=_cache_dtype(values),
-        longest_tokens=fields.count("max_position_embeddings", "n_positions", "max_seq_len"),
+        longest_tokens=fields.count(
+            "max_position_embeddings", "n_positions", "max_seq_len", most=LONGEST
+        ),
         state=state,
         assumptions=tuple(fields.assumptions),
     )
@@ -178,4 +180,5 @@ def _cache_dtype(values: Mapping[str, Any]) -> str | None:
     if isinstance(scheme, Mapping) and scheme.get("num_bits") == 8:
         return {"float": "fp8", "int": "int8"}.get(str(scheme.get("type")))
     algorithm = told.get("kv_cache_quant_algo")
-    return "fp8" if isinstance(algorithm, str) and algorithm.upper() == "FP8" else None
+    known = {"FP8": "fp8", "NVFP4": "nvfp4"}
+    return known.get(algorithm.upper()) if isinstance(algorithm, str) else None

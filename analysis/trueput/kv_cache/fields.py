@@ -8,6 +8,8 @@ from typing import Any, Final
 from trueput.errors import InputError
 
 _LARGEST: Final = 10**7
+LONGEST: Final = 10**9
+"""The most for lengths in tokens: models state contexts of more than ten million."""
 
 
 class Fields:
@@ -29,7 +31,7 @@ class Fields:
         """Return whether a field is there and not null."""
         return self.values.get(name) is not None
 
-    def count(self, *names: str, least: int = 1) -> int | None:
+    def count(self, *names: str, least: int = 1, most: int = _LARGEST) -> int | None:
         """Return the first of these fields that is given, a whole number; None without any."""
         for name in names:
             value = self.values.get(name)
@@ -37,8 +39,8 @@ class Fields:
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
                 raise self.error(f"`{name}` is {_shown(value)}, expected a whole number")
-            if not least <= value <= _LARGEST:
-                raise self.error(f"`{name}` is {value}, expected {least} to {_LARGEST}")
+            if not least <= value <= most:
+                raise self.error(f"`{name}` is {value}, expected {least} to {most}")
             return value
         for name in names:
             if name in self._defaults:
@@ -46,9 +48,9 @@ class Fields:
                 return self._defaults[name]
         return None
 
-    def need(self, *names: str, least: int = 1) -> int:
+    def need(self, *names: str, least: int = 1, most: int = _LARGEST) -> int:
         """Return the first of these fields that is given; an error without any."""
-        value = self.count(*names, least=least)
+        value = self.count(*names, least=least, most=most)
         if value is None:
             told = " or ".join(f"`{name}`" for name in names)
             raise self.error(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trueput.kv_cache.families import Family
-from trueput.kv_cache.fields import Fields
+from trueput.kv_cache.fields import LONGEST, Fields
 from trueput.kv_cache.model import Layer
 
 _FULL: Final = Layer("all")
@@ -89,7 +89,7 @@ def _within(fields: Fields, name: str, listed: list[object], count: int, first: 
 
 def _word(fields: Fields, word: object) -> Layer:
     if word in _WINDOW_WORDS:
-        return Layer("window", fields.need("sliding_window"))
+        return Layer("window", fields.need("sliding_window", most=LONGEST))
     if word == "chunked_attention":
         return _chunk(fields)
     if not isinstance(word, str) or word not in _WORDS:
@@ -113,10 +113,10 @@ def _sliding(fields: Fields, family: Family, count: int) -> list[Layer]:
         if not fields.flag("use_sliding_window"):
             return [_FULL] * count
         first = fields.need("max_window_layers", least=0)
-        window = Layer("window", fields.need("sliding_window"))
+        window = Layer("window", fields.need("sliding_window", most=LONGEST))
         return [window if i >= first else _FULL for i in range(count)]
     letters, every = _pattern(fields, family)
-    size = fields.count("sliding_window")
+    size = fields.count("sliding_window", most=LONGEST)
     if size is None:
         if letters is not None or family.pattern is not None:
             raise fields.error("no `sliding_window`, although some layers slide")

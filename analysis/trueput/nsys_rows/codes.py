@@ -28,6 +28,7 @@ CODES: Final[Codes] = {
     "NSYS018": (Severity.INFO, "processes not told for operations: they join no launch"),
     "NSYS019": (Severity.WARNING, "unfinished journal beside the file; it is not read"),
     "NSYS021": (Severity.INFO, "launches that waited for a full command buffer"),
-    "NSYS022": (Severity.INFO, "graph spans instead of kernels: an upper bound of busy time"),
+    "NSYS022": (Severity.INFO, "graph spans instead of kernels: gaps inside a span are not seen"),
+    "NSYS023": (Severity.WARNING, "sampled ratios outside 0..1: missing"),
 }
 """Code -> severity and meaning."""

@@ -19,6 +19,7 @@ from trueput.nsys_rows.tables import Query, Tables, coded, filtered, numbers_of,
 from trueput.scan import Damage
 from trueput.source_api import Batch, Item
 from trueput.tally import Tally
+from trueput.telemetry import RANGES
 
 TABLE: Final = "GPU_METRICS"
 _UNIT = re.compile(r"^(.*?)\s*\[([^\]]*)\]\s*$")
@@ -67,6 +68,13 @@ def read_samples(tables: Tables, tally: Tally) -> Iterator[Item]:
         ratio = pairs.flags([t[1] == "ratio" for t in told])
         value = numbers_of(rows, "value") / np.where(ratio, 100.0, 1.0)
         unseen = rows.column("value").is_null().to_numpy(zero_copy_only=False)
+        low, high = RANGES["ratio"]
+        wrong = ratio & ~unseen & ~((value >= low) & (value <= high))
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            text = f"{told[pairs.codes[at]][0]} {value[at]:g}"
+            tally.add("NSYS023", text=text, count=int(wrong.sum()))
+            unseen = unseen | wrong
         yield Batch(
             "gpu_samples",
             pa.RecordBatch.from_pydict(

@@ -165,7 +165,8 @@ class ByRuns:
         try:
             self._connection.execute(f'INSERT INTO kept."{name}"\n{sql}')
         except duckdb.Error as error:
-            raise view_failure(name, error) from error
+            paths = {str(path) for files in self._files.values() for path in files}
+            raise view_failure(name, error, paths) from error
 
     def _open(self, table: str, files: Sequence[Path]) -> None:
         open_raw(self._connection, table, files, mixed=self._mixed)

@@ -14,7 +14,7 @@ from trueput.errors import UsageError
 from trueput.schema import Table, tables, views
 from trueput.slo import Slo, SloClass
 from trueput.units import to_bytes, to_ns
-from trueput.warehouse.failures import damaged_file
+from trueput.warehouse.failures import damaged_file, damaged_inside
 from trueput.warehouse.models import in_order, macros, models
 
 if TYPE_CHECKING:
@@ -263,7 +263,8 @@ def connect(
             build_views(connection)
     except duckdb.Error as error:
         connection.close()
-        if (damaged := damaged_file(error)) is not None:
+        paths = {str(path) for files in selection.files.values() for path in files}
+        if (damaged := damaged_file(error) or damaged_inside(error, paths)) is not None:
             raise damaged from error
         raise
     connection.execute("COMMIT")

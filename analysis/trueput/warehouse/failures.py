@@ -25,9 +25,36 @@ def damaged_file(error: Exception, of: Collection[str] | None = None) -> StoreEr
     return StoreError(f"`{found[1]}`: damaged, cannot be read ({_first_line(error)})", _AGAIN)
 
 
-def view_failure(name: str, error: Exception) -> TrueputError:
-    """Return what to tell of a view that cannot be computed: which, and the database's reason."""
-    if (damaged := damaged_file(error)) is not None:
+def damaged_inside(error: Exception, of: Collection[str]) -> StoreError | None:
+    """Return what to tell where a query failed on bytes inside a file of `of`; None for the rest.
+
+    The database names a file whose ends are damaged, and not one whose middle is: each is read.
+    """
+    import duckdb
+
+    of_the_text = (duckdb.ProgrammingError, duckdb.DataError)
+    of_the_moment = (duckdb.OutOfMemoryException, duckdb.InterruptException)
+    if isinstance(error, of_the_moment) or (
+        isinstance(error, of_the_text) and not isinstance(error, duckdb.InvalidInputException)
+    ):
+        return None
+    for path in sorted(of):
+        # a connection of its own: the failed one may be past use
+        with duckdb.connect() as connection:
+            try:
+                connection.execute("SELECT bit_xor(hash(t)) FROM read_parquet(?) AS t", [path])
+            except duckdb.Error as reason:
+                text = f"`{path}`: damaged, cannot be read ({_first_line(reason)})"
+                return StoreError(text, _AGAIN)
+    return None
+
+
+def view_failure(name: str, error: Exception, of: Collection[str] = ()) -> TrueputError:
+    """Return what to tell of a view that cannot be computed: which, and the database's reason.
+
+    `of`: the files of the store that it may have read.
+    """
+    if (damaged := damaged_file(error) or damaged_inside(error, of)) is not None:
         return damaged
     return ViewError(
         f"the view `{name}` cannot be computed: {_first_line(error)}",

@@ -11,7 +11,7 @@ from trueput.errors import QueryError, TrueputError
 from trueput.schema import tables, views
 from trueput.warehouse.by_runs import ByRuns
 from trueput.warehouse.connect import Selection, connect
-from trueput.warehouse.failures import damaged_file, view_failure
+from trueput.warehouse.failures import damaged_file, damaged_inside, view_failure
 from trueput.warehouse.models import Model, in_order, models, reads
 from trueput.warehouse.plans import Question
 
@@ -102,7 +102,7 @@ class Warehouse:
             self._connection.execute(f'CREATE {kind} "{model.name}" AS\n{model.sql}')
             self._built.add(model.name)
         except duckdb.Error as error:
-            self._failed[model.name] = view_failure(model.name, error)
+            self._failed[model.name] = view_failure(model.name, error, self._paths)
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> Answer:
         """Run one of trueput's own queries."""
@@ -158,7 +158,8 @@ class Warehouse:
                 self.prepare()
             return self._answer(question)
         except duckdb.Error as error:
-            if (damaged := damaged_file(error, self._paths)) is not None:
+            damaged = damaged_file(error, self._paths) or damaged_inside(error, self._paths)
+            if damaged is not None:
                 raise damaged from error
             raise QueryError(
                 f"the query does not run: {error}", "`trueput tables` lists tables and columns"
@@ -172,7 +173,7 @@ class Warehouse:
             return self._answer(question)
         except duckdb.Error as error:
             read = {t for s, t in reads(self._connection, question.sql) if s == "main"}
-            raise view_failure(", ".join(sorted(read)) or "query", error) from error
+            raise view_failure(", ".join(sorted(read)) or "query", error, self._paths) from error
 
     def _answer(self, question: Question) -> Answer:
         cursor = self._connection.execute(question.sql, list(question.parameters))

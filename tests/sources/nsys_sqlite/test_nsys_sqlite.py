@@ -386,14 +386,18 @@ def test_gpu_metrics(tmp_path: Path) -> None:
             {"timestamp": 10, "typeId": 0x101, "metricId": 4, "value": 1980},
             {"timestamp": 10, "typeId": 0x101, "metricId": 99, "value": 1},
             {"timestamp": 20, "typeId": 0x101, "metricId": 3, "value": None},
+            {"timestamp": 30, "typeId": 0x101, "metricId": 3, "value": 137},
         ],
     }
-    samples = found(tmp_path, content)["gpu_samples"]
+    items = items_of(tmp_path, content)
+    assert problems_of(items)["NSYS023"] == 1  # 137 % of a peak cannot be
+    samples = rows_of(items)["gpu_samples"]
     keys = ("device", "at_ns", "metric", "value", "unit", "kind")
     assert [tuple(s[k] for k in keys) for s in samples] == [
         (1, 10, "sm_active", 0.37, "ratio", "ratio"),
         (1, 10, "gpc_clock_frequency", 1980.0, "MHz", "instant"),
         (1, 20, "sm_active", None, "ratio", "ratio"),
+        (1, 30, "sm_active", None, "ratio", "ratio"),
     ]
 
 

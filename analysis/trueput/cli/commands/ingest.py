@@ -51,7 +51,7 @@ def command(
             None if d.state == "unchanged" else d.files,
             d.rows.get("requests"),
             d.rows.get("engine_steps"),
-            d.rows.get("engine_samples"),
+            _together(d.rows.get("engine_samples"), d.rows.get("gpu_samples")),
             None if d.state == "unchanged" else d.problems,
             len(d.unclaimed) + len(d.copies),
         ]
@@ -70,3 +70,9 @@ def command(
             options.say(f"`{d.run_id}`: too little of it could be read; see `trueput doctor`")
     if any(d.state != "unchanged" for d in done):
         options.say("what these files can and cannot tell: `trueput doctor RUN`")
+
+
+def _together(*counts: int | None) -> int | None:
+    """Return the sum of the counts that there are, None without any."""
+    known = [n for n in counts if n is not None]
+    return sum(known) if known else None

@@ -28,7 +28,9 @@ def command(
     ] = None,
     kv_dtype: Annotated[
         str,
-        typer.Option(metavar="T", help="auto, float16, bfloat16, float32, fp8, int8, int4, ..."),
+        typer.Option(
+            metavar="T", help="auto, float16, bfloat16, float32, fp8, int8, int4, nvfp4, ..."
+        ),
     ] = "auto",
     tp: Annotated[
         int, typer.Option(metavar="N", help="Tensor-parallel ranks; figures are of one rank.")
@@ -92,11 +94,19 @@ def _rows(found: KvFigures) -> list[list[str | None]]:
         ("bytes in all", found.bytes_total),
         ("memory for the cache", found.cache_bytes),
     ]
-    shown: list[list[str | None]] = [
-        [name, None if value is None else f"{value:,}", bytes_text(value)] for name, value in rows
-    ]
+    # a state of unknown size comes on top of what a sequence takes
+    is_open = found.layers_with_state > 0 and found.state_bytes_per_sequence is None
+    least = "at least " if is_open else ""
+    shown: list[list[str | None]] = []
+    for name, value in rows:
+        if value is None:
+            shown.append([name, None, bytes_text(None)])
+            continue
+        mark = least if name in {"bytes per sequence", "bytes in all"} else ""
+        shown.append([name, f"{mark}{value:,}", f"{mark}{bytes_text(value)}"])
     fit = found.sequences_that_fit
-    return [*shown, ["sequences that fit", None if fit is None else f"{fit:,}", None]]
+    most = "at most " if is_open else ""
+    return [*shown, ["sequences that fit", None if fit is None else f"{most}{fit:,}", None]]
 
 
 def _page(target: Console, people: Grid, found: KvFigures) -> None:

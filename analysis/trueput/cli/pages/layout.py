@@ -69,6 +69,13 @@ def table(
     console.print(Padding(made, (0, 0, 0, 2)))
 
 
+def fits(console: Console, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
+    """Return whether a table fits into the console without breaking any cell."""
+    texts = [[cell(value) for value in row] for row in rows]
+    wide = sum(max(len(name), *(len(row[i]) for row in texts)) for i, name in enumerate(columns))
+    return wide + 2 * (len(columns) - 1) <= console.width - 2
+
+
 def bar(share: float | None, width: int = BAR_WIDTH) -> str:
     """Return a bar for a share of 0..1; empty for unknown."""
     if share is None:

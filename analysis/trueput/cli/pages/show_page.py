@@ -11,6 +11,7 @@ from trueput.cli.pages.layout import (
     bar,
     bounds,
     count,
+    fits,
     heading,
     percent,
     rate,
@@ -31,10 +32,12 @@ _OUTCOMES = (
 
 def draw(console: Console, found: Found) -> None:
     """Print the page of one run."""
-    _head(console, found)
-    for row in found["goodput"]:
-        _outcomes(console, row)
-    _phases(console, found)
+    has_requests = any(map(_tells, found["goodput"]))
+    _head(console, found, has_requests=has_requests)
+    if has_requests:
+        for row in found["goodput"]:
+            _outcomes(console, row)
+        _phases(console, found)
     _recompute(console, found)
     _ledger(console, found)
     _activity(console, found)
@@ -42,7 +45,13 @@ def draw(console: Console, found: Found) -> None:
     _evidence(console, found)
 
 
-def _head(console: Console, found: Found) -> None:
+def _tells(row: dict[str, Any]) -> bool:
+    """Return whether a row of goodput holds any figure."""
+    ends = ("_requests", "_rps", "_per_s", "_tokens", "_rps_low", "_ratio_low")
+    return any(value is not None for name, value in row.items() if name.endswith(ends))
+
+
+def _head(console: Console, found: Found, *, has_requests: bool) -> None:
     run = found["runs"][0]
     parts = [run["engine"], run["engine_version"], run["model"], run["hardware"]]
     heading(console, run["run_id"], "  ".join(str(p) for p in parts if p))
@@ -53,7 +62,7 @@ def _head(console: Console, found: Found) -> None:
     slo = found["slo_policy"][0]
     if slo["slo"]:
         say(console, f"objective {slo['slo']} (from {slo['origin']})")
-    else:
+    elif has_requests:
         say(console, "no objective is known, so no request is good or late: give --slo")
 
 
@@ -143,6 +152,10 @@ def _recompute(console: Console, found: Found) -> None:
     if not found["recompute"]:
         return
     row = found["recompute"][0]
+    figures = ("preemptions", "preempted_requests", "recomputed_tokens", "recomputed_tokens_low",
+               "scheduled_tokens", "recompute_ns")  # fmt: skip
+    if row["method"] == "none" and all(row[name] is None for name in figures):
+        return
     told = f"{row['method']}, {row['basis']}"
     heading(console, "Recompute", "these files cannot tell" if row["method"] == "none" else told)
     tokens = bounds(
@@ -194,7 +207,15 @@ def _ledger(console: Console, found: Found) -> None:
         line += [span(cells[o]) if cells.get(o) else "" for o in outcomes]
         lines.append(line)
     names = ["work", "time", "share", "", *(o.replace("_", " ") for o in outcomes)]
-    table(console, names, lines, right=("time", "share", *names[4:]))
+    # spans are not broken over lines: the bar goes first, then what the rows' own times say already
+    for spare in ("", "none"):
+        if spare in names and not fits(console, names, lines):
+            at = names.index(spare)
+            names, lines = (
+                [*names[:at], *names[at + 1 :]],
+                [[*line[:at], *line[at + 1 :]] for line in lines],
+            )
+    table(console, names, lines, right=("time", "share", *filter(None, names[3:])))
     if on_gpu and any(r["basis"] == "bounded" for r in idle):
         most = sum(r["time_ns_high"] for r in idle)
         say(
@@ -206,6 +227,13 @@ def _ledger(console: Console, found: Found) -> None:
         if row["queue_empty_ns"] is not None and row["idle_ns"]:
             empty, waiting = span(row["queue_empty_ns"]), span(row["work_waiting_ns"])
             say(console, f"idle: {empty} with no request in the engine, {waiting} while one was")
+        elif row["queue_empty_ns_high"] is not None and row["idle_ns"]:
+            ends = [span(row[f"queue_empty_ns_{end}"]) for end in ("low", "high")]
+            say(
+                console,
+                f"idle: {ends[0]} to {ends[1]} with no request in the engine; the end of a "
+                "request is not known",
+            )
 
 
 def _amount(value: float | None, unit: str) -> tuple[Any, str]:

@@ -14,6 +14,7 @@ Columns that are no metric of `trueput.telemetry` are not read.
 | AMDSMI004 | the file is damaged from here on |
 | AMDSMI005 | no header in the file: nothing was read |
 | AMDSMI006 | no timestamp column: only the order of the lines is known |
+| AMDSMI007 | values outside the range of their metric, or in another unit: missing |
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from trueput.lines import lines_of
 from trueput.scan import Block, Damage, text_blocks
 from trueput.source_api import NOT_MINE, Clock, Item, ReadOptions, Severity, Sniff, Source
 from trueput.tally import Codes, Tally, meanings
-from trueput.telemetry import BadValueError, Samples, parse_value
+from trueput.telemetry import BadValueError, Samples, WrongUnitError, parse_value
 from trueput.units import to_ns
 
 _CODES: Final[Codes] = {
@@ -39,6 +40,7 @@ _CODES: Final[Codes] = {
     "AMDSMI004": (Severity.ERROR, "the file is damaged, the rest is not read"),
     "AMDSMI005": (Severity.ERROR, "no header of amd-smi, nothing was read"),
     "AMDSMI006": (Severity.INFO, "no timestamp column, only the order of the lines is known"),
+    "AMDSMI007": (Severity.WARNING, "value cannot be (range or unit), missing"),
 }
 _METRICS: Final = {
     "gpu_util": ("%", "gfx_usage gfx gfx_activity gfx_util"),
@@ -131,9 +133,12 @@ class _Reader:
                 continue
             metric, unit = _OF_COLUMN[name]
             try:
-                value = parse_value(text, unit)
+                value = parse_value(text, unit, metric)
             except BadValueError:
                 self.tally.add("AMDSMI002", number)
+                value = None
+            except WrongUnitError:
+                self.samples.refuse(metric, text[:40])
                 value = None
             self.samples.add(int(index), at_ns, metric, value)
         return True
@@ -145,6 +150,8 @@ class _Reader:
             self.tally.add("AMDSMI005")
         elif self.samples.rows and not self.samples.timed:
             self.tally.add("AMDSMI006")
+        if self.samples.refused:
+            self.tally.add("AMDSMI007", text=self.samples.first_refused, count=self.samples.refused)
         yield from self.tally.problems()
 
 

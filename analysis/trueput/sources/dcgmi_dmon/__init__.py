@@ -15,6 +15,7 @@ no device. Fields that are no metric of `trueput.telemetry` are not read.
 | DCGMI005 | no header in the file: nothing was read |
 | DCGMI006 | no time in the lines: only their order is known |
 | DCGMI007 | rows of other entities than GPUs and their instances |
+| DCGMI008 | values outside the range of their metric, or in another unit: missing |
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _CODES: Final[Codes] = {
     "DCGMI005": (Severity.ERROR, "no header of dcgmi dmon, nothing was read"),
     "DCGMI006": (Severity.INFO, "no time in the lines, only their order"),
     "DCGMI007": (Severity.INFO, "rows of entities that are no GPU and no instance of one"),
+    "DCGMI008": (Severity.WARNING, "value cannot be (range or unit), missing"),
 }
 _FIELDS: Final = {
     "GRACT": ("engine_active", ""),
@@ -142,6 +144,8 @@ class _Reader:
             self.tally.add("DCGMI005")
         elif self.samples.rows:
             self.tally.add("DCGMI006")
+        if self.samples.refused:
+            self.tally.add("DCGMI008", text=self.samples.first_refused, count=self.samples.refused)
         yield from self.tally.problems()
 
 

@@ -16,7 +16,7 @@ families are then not read: save the two endpoints to two files.
 |---|---|
 | GPUPROM001 | lines that are no sample, comment or marker |
 | GPUPROM002 | samples without a usable value |
-| GPUPROM003 | the last line is cut |
+| GPUPROM003 | the last line has no end: its number may lack digits, it is not read |
 | GPUPROM004 | the file is damaged from here on |
 | GPUPROM005 | the instant is the file's modification time |
 | GPUPROM006 | scrapes follow each other without a time between them |
@@ -25,6 +25,7 @@ families are then not read: save the two endpoints to two files.
 | GPUPROM009 | the file also has metrics of a serving engine, which are not read here |
 | GPUPROM010 | GPUs without an index of their own, numbered anew |
 | GPUPROM011 | no family of a known exporter in the file |
+| GPUPROM012 | values outside the range of their metric, or in another unit: missing |
 """
 
 from __future__ import annotations

@@ -21,7 +21,10 @@ from trueput.telemetry import Devices, Samples, finite
 CODES: Final[Codes] = {
     "GPUPROM001": (Severity.WARNING, "line is no sample, comment or marker"),
     "GPUPROM002": (Severity.WARNING, "sample has no usable value"),
-    "GPUPROM003": (Severity.WARNING, "the last line is cut"),
+    "GPUPROM003": (
+        Severity.WARNING,
+        "the last line has no end, its number may lack digits: not read",
+    ),
     "GPUPROM004": (Severity.ERROR, "the file is damaged, the rest is not read"),
     "GPUPROM005": (Severity.INFO, "no time in the file or its name: modification time taken"),
     "GPUPROM006": (Severity.WARNING, "a scrape follows without a time between: time unknown"),
@@ -30,6 +33,7 @@ CODES: Final[Codes] = {
     "GPUPROM009": (Severity.WARNING, "metrics of a serving engine are not read by this source"),
     "GPUPROM010": (Severity.INFO, "a GPU has no index of its own, numbered anew"),
     "GPUPROM011": (Severity.INFO, "no family of a known GPU exporter"),
+    "GPUPROM012": (Severity.WARNING, "value cannot be (range or unit), missing"),
 }
 _MAX_SERIES: Final = 100_000
 _ENGINE: Final = re.compile(rb"(?:ray_)?(?:vllm|sglang)[:_]")
@@ -206,6 +210,10 @@ class Reader:
         self._close(known_time=True, number=None)
         if not self.samples.rows:
             self.tally.add("GPUPROM011")
+        if self.samples.refused:
+            self.tally.add(
+                "GPUPROM012", text=self.samples.first_refused, count=self.samples.refused
+            )
         yield from self.samples.take()
         yield from self.devices.batch()
         if self._hardware:

@@ -23,7 +23,7 @@ file's name, else by the file, since every worker may call itself rank 0.
 | KINETO002 | the compressed file is damaged from here on |
 | KINETO003 | the list of events is cut: the capture is `partial` |
 | KINETO004 | events that could not be read |
-| KINETO005 | events that are no JSON, whose fields were recovered |
+| KINETO005 | events that are no JSON, whose fields were recovered: the capture is `partial` |
 | KINETO006 | events with bytes that are no UTF-8 |
 | KINETO007 | events without a usable time: dropped |
 | KINETO008 | events with ts 0 and no length: lost times, dropped |
@@ -40,6 +40,7 @@ file's name, else by the file, since every worker may call itself rank 0.
 | KINETO019 | a trace of graph capture, not of serving |
 | KINETO020 | GPU operations that name no device |
 | KINETO021 | the file is cut behind its events: the capture is `partial` |
+| KINETO022 | log lines, or commas behind the last event: passed over, the capture is `partial` |
 """
 
 from __future__ import annotations

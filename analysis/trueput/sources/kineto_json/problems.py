@@ -33,6 +33,7 @@ TEXTS = {
     "KINETO019": (_I, "a trace of graph capture, not of serving"),
     "KINETO020": (_W, "a GPU operation names no device"),
     "KINETO021": (_W, "the file is cut behind its events: what stood there is not known"),
+    "KINETO022": (_W, "text that is no JSON stands in the document: passed over"),
 }
 
 PROBLEM_CODES: Mapping[str, str] = {code: text for code, (_, text) in TEXTS.items()}

@@ -17,7 +17,14 @@ from trueput.sources.kineto_json.framing import MAX_TAIL, Framer, Segment
 from trueput.sources.kineto_json.metadata import Device, Metadata
 from trueput.sources.kineto_json.names import file_rank, process_key
 from trueput.sources.kineto_json.problems import Problems
-from trueput.sources.kineto_json.repair import Mended, is_cut, list_end, mend, whole_events
+from trueput.sources.kineto_json.repair import (
+    Mended,
+    is_cut,
+    list_end,
+    log_lines,
+    mend,
+    whole_events,
+)
 from trueput.sources.kineto_json.rows import STRUCTURE, WANTED, Rows, Totals
 
 SEGMENT_BYTES = 512 << 10
@@ -70,7 +77,7 @@ class Reader:
     def _ready(self) -> Rows:
         """The builder of rows, made when the text before the events is known."""
         if self._rows is None:
-            self._metadata.take(self._framer.head)
+            self._take_aside(self._framer.head)
             told = self._metadata.rank
             key = process_key(self._where, self._siblings, told)
             self._rows = Rows(key, self._metadata.base_ns, self._problems)
@@ -168,7 +175,14 @@ class Reader:
             depth = 1 + (b"{" in framer.head)
             if len(rest) < MAX_TAIL and is_cut(text[end:], depth):
                 self._problems.add("KINETO021", place=framer.rest_place)
-            self._metadata.take(text[end:].encode("utf-8", "replace"))
+            self._problems.add("KINETO022", found.commas, framer.rest_place, "a comma")
+            self._take_aside(text[end:].encode("utf-8", "replace"))
+
+    def _take_aside(self, raw: bytes) -> None:
+        """Read the text before or behind the events."""
+        self._metadata.take(raw)
+        lines = log_lines(raw.decode("utf-8", "replace"))
+        self._problems.add("KINETO022", lines, detail="a log line")
 
     def _summary(self) -> Iterator[Item]:
         rows, metadata = self._ready, self._metadata
@@ -220,8 +234,8 @@ class Reader:
         totals, metadata = self._ready.totals, self._metadata
         from_graphs = _from_graphs(totals)
         lost = bool(self._partial or self._problems.count("KINETO004"))
-        # a file that ends behind its list of events holds all of them
-        partial = lost or bool(self._problems.count("KINETO021"))
+        # a file that ends behind its list of events, or was repaired, may hold all of them
+        partial = lost or bool(self._problems.count("KINETO005", "KINETO021", "KINETO022"))
         return {
             "profiler": "kineto",
             "schema_version": metadata.schema_version,

@@ -53,7 +53,7 @@ class Mended:
     """Events as JSON texts. `recovered` of them were no JSON; `lost` could not be read at all.
 
     `end` is where the list of events ends in the text (at its `]`), when it does there; `broken`
-    is where reading stopped otherwise.
+    is where reading stopped otherwise; `commas` stand before the end with no event behind them.
     """
 
     events: list[str] = field(default_factory=list)
@@ -61,6 +61,7 @@ class Mended:
     lost: int = 0
     end: int | None = None
     broken: int | None = None
+    commas: int = 0
 
 
 def whole_events(text: str) -> Mended:
@@ -74,6 +75,7 @@ def whole_events(text: str) -> Mended:
             return found
         if text[at] == "]" and _LIST_END.match(text, at):
             found.end = at
+            found.commas = gap[0].count(",") if gap else 0
             return found
         event, end, clean = _one(text, at)
         if end is None:
@@ -112,6 +114,11 @@ def mend(text: str, wanted: frozenset[str]) -> Mended:
     for piece in _BORDER.split(text[: found.end]):
         _take_fields(piece, wanted, found)
     return found
+
+
+def log_lines(text: str) -> int:
+    """Return how many log lines stand in a text of JSON, which has none of its own."""
+    return len(_LOG_LINE.findall(text))
 
 
 def list_end(text: str, start: int) -> int | None:

@@ -27,7 +27,8 @@ carries to UTC. The problem codes are those of every form of this export:
 | NSYS018 | processes not told for operations: they join no launch |
 | NSYS019 | unfinished journal beside the file; it is not read |
 | NSYS021 | launches that waited for a full command buffer |
-| NSYS022 | graph spans instead of kernels: an upper bound of busy time |
+| NSYS022 | graph spans instead of kernels: gaps inside a span are not seen |
+| NSYS023 | sampled ratios outside 0..1: missing |
 """
 
 from __future__ import annotations

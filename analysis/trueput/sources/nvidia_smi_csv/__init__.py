@@ -25,6 +25,7 @@ names or process ids; an instant without a row is no sample, not 0. Columns that
 | SMICSV007 | no index and no uuid in the columns: the device is unknown |
 | SMICSV008 | GPUs are numbered in order of appearance |
 | SMICSV009 | timestamps that cannot be read |
+| SMICSV010 | values outside the range of their metric, or in another unit: missing |
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from trueput.telemetry import (
     BadValueError,
     Devices,
     Samples,
+    WrongUnitError,
     is_missing,
     local_ns,
     parse_value,
@@ -65,6 +67,7 @@ _CODES: Final[Codes] = {
     "SMICSV007": (Severity.INFO, "no index and no uuid: the device is unknown"),
     "SMICSV008": (Severity.INFO, "a GPU has no index of its own, numbered by appearance"),
     "SMICSV009": (Severity.WARNING, "timestamp is not readable"),
+    "SMICSV010": (Severity.WARNING, "value cannot be (range or unit), missing"),
 }
 _BLOCK_BYTES: Final = 4 << 20
 _SNIFF_LINES: Final = 20
@@ -151,9 +154,12 @@ class _Reader:
             if column.metric is None and column.role != "used":
                 continue
             try:
-                value = parse_value(text, column.unit)
+                value = parse_value(text, column.unit, column.metric)
             except BadValueError:
                 self.tally.add("SMICSV004", number)
+                value = None
+            except WrongUnitError:
+                self.samples.refuse(column.metric or "used", text[:40])
                 value = None
             values.append((column.metric or "used", value))
         at_ns = self._instant(roles, number)
@@ -214,6 +220,8 @@ class _Reader:
             self.tally.add(code, self._before[0], count=len(self._before))
         if self.devices.renumbered:
             self.tally.add("SMICSV008", count=self.devices.renumbered)
+        if self.samples.refused:
+            self.tally.add("SMICSV010", text=self.samples.first_refused, count=self.samples.refused)
         yield from self.tally.problems()
 
 

@@ -19,6 +19,7 @@ process that was already listed comes. A line of `-` says that no process was se
 | SMITEXT006 | no time in the lines: only their order is known |
 | SMITEXT007 | the lines have a time of day without a date: it is not used |
 | SMITEXT008 | times that cannot be read |
+| SMITEXT009 | values outside the range of their metric, or in another unit: missing |
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _CODES: Final[Codes] = {
     "SMITEXT006": (Severity.INFO, "no time in the lines, only their order (`-o DT` prints it)"),
     "SMITEXT007": (Severity.INFO, "a time of day without a date is not used (`-o DT` prints both)"),
     "SMITEXT008": (Severity.WARNING, "time is not readable"),
+    "SMITEXT009": (Severity.WARNING, "value cannot be (range or unit), missing"),
 }
 _COLUMNS: Final = {
     "pwr": ("power", "W"),
@@ -194,6 +196,10 @@ class _Reader:
             self.tally.add("SMITEXT005")
         elif self.samples.rows and not self.samples.timed:
             self.tally.add("SMITEXT006")
+        if self.samples.refused:
+            self.tally.add(
+                "SMITEXT009", text=self.samples.first_refused, count=self.samples.refused
+            )
         yield from self.tally.problems()
 
 

@@ -1,5 +1,6 @@
 -- One row per request that an engine saw, by the id a client can know.
 -- Formula: a span's own figures come before those of log lines.
+-- Log lines give instants to the second: *_is_exact says that a span gave it.
 -- Null rule: what neither a span nor an event says stays NULL. Abort without an end line has none.
 SELECT
   coalesce(s.run_id, g.run_id) AS run_id,
@@ -12,6 +13,7 @@ SELECT
   coalesce(s.ended_at_ns, g.ended_at_ns) AS ended_at_ns,
   coalesce(g.finished_at_ns, CASE WHEN s.was_finished THEN s.ended_at_ns END) AS finished_at_ns,
   s.run_id IS NOT NULL AS has_span,
+  s.arrived_at_ns IS NOT NULL AS arrival_is_exact, s.ended_at_ns IS NOT NULL AS end_is_exact,
   coalesce(g.said, 0) & 1 > 0 AS was_received,
   s.run_id IS NOT NULL OR coalesce(g.said, 0) & 2 > 0 AS was_admitted,
   coalesce(g.said, 0) & 4 > 0 AS was_aborted,

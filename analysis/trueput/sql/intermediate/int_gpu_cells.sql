@@ -24,8 +24,8 @@ SELECT p.run_id, p.device_key, p.class,
   CASE WHEN p.class = 'compute' THEN p.of_work ELSE p.class END AS work,
   coalesce(o.outcome, 'unknown') AS outcome,
   fsum(p.time_ns * p.share * coalesce(o.share, 1.0)) AS weight_ns,
-  fsum(p.time_ns * CASE WHEN p.class = 'compute' THEN p.share_low ELSE p.share END * coalesce(o.share, 1.0)) AS weight_low_ns,
-  fsum(p.time_ns * CASE WHEN p.class = 'compute' THEN p.share_high ELSE p.share END * coalesce(o.share, 1.0)) AS weight_high_ns
+  fsum(p.time_ns * CASE WHEN p.class = 'compute' THEN p.share_low ELSE p.share END * coalesce(o.share_low, 1.0)) AS weight_low_ns,
+  fsum(p.time_ns * CASE WHEN p.class = 'compute' THEN p.share_high ELSE p.share END * coalesce(o.share_high, 1.0)) AS weight_high_ns
 FROM parts AS p
 LEFT JOIN int_gpu_step_outcomes AS o
   ON o.run_id = p.run_id AND o.gpu_step_ix = p.gpu_step_ix AND o.work = p.of_work

@@ -1,21 +1,26 @@
--- One row per GPU step, kind of work and outcome: the share of that work that went to the outcome.
+-- One row per GPU step, kind of work and outcome: the share of that work that went to the
+-- outcome, with low and high.
 -- Where the step was matched with an engine iteration whose requests are known, they decide; else
 -- the run's own shares by tokens; without any request the outcome is unknown.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH matched AS (
-  SELECT s.run_id, s.gpu_step_ix, k.work, k.outcome, k.share
+  SELECT s.run_id, s.gpu_step_ix, k.work, k.outcome, k.share, k.share_low, k.share_high
   FROM raw.gpu_steps AS s
   JOIN int_step_shares AS k
     ON k.run_id = s.run_id AND k.engine = s.engine AND k.incarnation = s.incarnation AND k.step_ix = s.step_ix
 ), works AS (
   SELECT unnest(['prefill', 'decode', 'recompute']) AS work
 ), general AS (
-  SELECT run_id, work, outcome, ratio(weight, sum(weight) OVER (PARTITION BY run_id, work)) AS share
+  SELECT run_id, work, outcome, ratio(weight, sum(weight) OVER part) AS share,
+    least(1, ratio(weight_low, sum(weight) OVER part)) AS share_low,
+    least(1, ratio(weight_high, sum(weight) OVER part)) AS share_high
   FROM int_outcome_weights WHERE weight > 0
+  WINDOW part AS (PARTITION BY run_id, work)
 )
-SELECT run_id, gpu_step_ix, work, outcome, share FROM matched
+SELECT run_id, gpu_step_ix, work, outcome, share, share_low, share_high FROM matched
 UNION ALL
-SELECT s.run_id, s.gpu_step_ix, w.work, coalesce(g.outcome, 'unknown'), coalesce(g.share, 1.0)
+SELECT s.run_id, s.gpu_step_ix, w.work, coalesce(g.outcome, 'unknown'), coalesce(g.share, 1.0), coalesce(g.share_low, 1.0),
+  coalesce(g.share_high, 1.0)
 FROM raw.gpu_steps AS s
 CROSS JOIN works AS w
 ANTI JOIN matched AS m ON m.run_id = s.run_id AND m.gpu_step_ix = s.gpu_step_ix AND m.work = w.work

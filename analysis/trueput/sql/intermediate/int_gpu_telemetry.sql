@@ -1,7 +1,8 @@
 -- One row per run, device and telemetry rung inside the window: mean of ratios and power, growth of
 -- the energy counter (a counter that falls has restarted: its growth counts from there).
 -- power is the average where the tool says which it prints; an instant reading stands in for it.
--- Null rule: a sample without a value or a device does not count; a device without one has no row.
+-- Null rule: a sample without a value or a device does not count; a device without one has no
+-- row, nor has a counter that was read once, or whose readings have no instants to order them by.
 WITH inside AS (
   SELECT s.run_id, s.device, s.at_ns, s.value, s.unit, s.kind,
     CASE s.metric WHEN 'gpu_util' THEN 'engine_active' WHEN 'power_average' THEN 'power'
@@ -17,7 +18,8 @@ WITH inside AS (
   SELECT * FROM inside
   QUALIFY choice = min(choice) OVER (PARTITION BY run_id, device, metric)
 ), grown AS (
-  SELECT *, value - lag(value) OVER (PARTITION BY run_id, device, metric ORDER BY at_ns) AS step
+  SELECT *,
+    CASE WHEN at_ns IS NOT NULL THEN value - lag(value) OVER (PARTITION BY run_id, device, metric ORDER BY at_ns NULLS LAST) END AS step
   FROM chosen
 )
 SELECT run_id, device, metric,
@@ -27,3 +29,4 @@ SELECT run_id, device, metric,
   any_value(kind) AS kind
 FROM grown
 GROUP BY run_id, device, metric
+HAVING value IS NOT NULL

@@ -2,42 +2,58 @@
 -- Where the replay tells which requests an iteration served, the weight is the iteration time that
 -- went to them (int_step_shares), in ns. Elsewhere it is what requests of each outcome had computed
 -- over the run: uncached prompt tokens, decoded tokens, recomputed tokens.
+-- weight_low and weight_high: what the weight must lie between, of the same whole, where cached tokens
+-- of requests are unknown and a prefix cache may be on.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH tokens AS (
   SELECT
     o.run_id,
     coalesce(o.outcome, 'unknown') AS outcome,
     sum(greatest(0, coalesce(o.prompt_tokens, 0) - coalesce(o.cached_prompt_tokens, 0))) AS prefill,
+    -- of a prompt that a cache may hold at least one token is computed
+    sum(CASE WHEN o.cached_prompt_tokens IS NULL AND NOT c.cache_is_off THEN least(o.prompt_tokens, 1)
+      ELSE greatest(0, coalesce(o.prompt_tokens, 0) - coalesce(o.cached_prompt_tokens, 0)) END) AS prefill_least,
     sum(greatest(0, coalesce(o.output_tokens, 0) - 1)) AS decode,
     sum(coalesce(v.recomputed_tokens, 0)) AS recompute
   FROM int_outcomes AS o
+  JOIN int_prefix_caches AS c ON c.run_id = o.run_id
   LEFT JOIN raw.request_recompute AS v ON v.run_id = o.run_id AND v.request_id = o.request_id
   WHERE o.engine_status IS NOT NULL OR o.output_tokens > 0
   GROUP BY o.run_id, coalesce(o.outcome, 'unknown')
 ), by_tokens AS (
-  SELECT run_id, 'prefill' AS work, outcome, prefill AS weight FROM tokens
+  SELECT run_id, 'prefill' AS work, outcome, prefill AS weight,
+    whole_below(coalesce(ratio(prefill_least, prefill_least + sum(prefill) OVER part - prefill) * sum(prefill) OVER part,
+      prefill)) AS weight_low,
+    whole_above(coalesce(ratio(prefill, prefill + sum(prefill_least) OVER part - prefill_least)
+      * sum(prefill) OVER part, prefill)) AS weight_high
+  FROM tokens WINDOW part AS (PARTITION BY run_id)
   UNION ALL
-  SELECT run_id, 'decode', outcome, decode FROM tokens
+  SELECT run_id, 'decode', outcome, decode, decode, decode FROM tokens
   UNION ALL
   -- where no victim is known, recompute is shared like decoding
   SELECT t.run_id, 'recompute', t.outcome,
-    CASE WHEN s.known > 0 THEN t.recompute ELSE t.decode END
+    CASE WHEN s.known > 0 THEN t.recompute ELSE t.decode END AS weight, weight, weight
   FROM tokens AS t
   JOIN (SELECT run_id, sum(recompute) AS known FROM tokens GROUP BY run_id) AS s ON s.run_id = t.run_id
 ), by_steps AS (
   SELECT
     k.run_id, k.work, k.outcome,
     whole_nearest(fsum(k.share * CASE k.work WHEN 'prefill' THEN t.prefill_ns WHEN 'decode' THEN t.decode_ns
-      ELSE t.recompute_ns END)) AS weight
+      ELSE t.recompute_ns END)) AS weight,
+    whole_below(fsum(k.share_low * CASE k.work WHEN 'prefill' THEN t.prefill_ns WHEN 'decode' THEN t.decode_ns
+      ELSE t.recompute_ns END)) AS weight_low,
+    whole_above(fsum(k.share_high * CASE k.work WHEN 'prefill' THEN t.prefill_ns WHEN 'decode' THEN t.decode_ns
+      ELSE t.recompute_ns END)) AS weight_high
   FROM int_step_shares AS k
   JOIN int_steps AS t
     ON t.run_id = k.run_id AND t.engine = k.engine AND t.incarnation = k.incarnation
     AND t.step_ix = k.step_ix
   GROUP BY k.run_id, k.work, k.outcome
 )
-SELECT run_id, work, outcome, weight FROM by_steps
+SELECT run_id, work, outcome, weight, least(weight_low, weight) AS weight_low, greatest(weight_high, weight) AS weight_high
+FROM by_steps
 UNION ALL
-SELECT b.run_id, b.work, b.outcome, b.weight
+SELECT b.run_id, b.work, b.outcome, b.weight, least(b.weight_low, b.weight), greatest(b.weight_high, b.weight)
 FROM by_tokens AS b
 ANTI JOIN (SELECT DISTINCT run_id, work FROM by_steps WHERE weight > 0) AS s
   ON s.run_id = b.run_id AND s.work = b.work

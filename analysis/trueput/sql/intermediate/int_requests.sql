@@ -29,6 +29,7 @@ SELECT
     c.first_token_at_ns + CAST(list_sum(c.gaps_ns) AS BIGINT), s.ended_at_ns, e.ended_at_ns) AS ended_at_ns,
   e.arrived_at_ns AS e_arrived_at_ns, e.queued_at_ns, e.scheduled_at_ns AS e_scheduled_at_ns,
   e.first_token_at_ns AS e_first_token_at_ns, e.ended_at_ns AS e_ended_at_ns, e.finished_at_ns,
+  coalesce(e.arrival_is_exact, false) AS e_arrival_is_exact, coalesce(e.end_is_exact, false) AS e_end_is_exact,
   -- the outermost vantage that timed the request rules TTFT and end-to-end time
   real_span(CASE WHEN c.run_id IS NOT NULL THEN coalesce(c.ttft_ns, c.first_token_at_ns - c.sent_at_ns)
     WHEN s.run_id IS NOT NULL THEN coalesce(s.ttft_ns, s.first_token_at_ns - s.arrived_at_ns)

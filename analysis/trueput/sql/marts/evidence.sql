@@ -7,6 +7,7 @@ WITH has AS (
     coalesce(c.timed, 0) AS timed_clients, coalesce(c.gapped, 0) AS gapped_clients, coalesce(c.clients, 0) AS clients,
     coalesce(e.spans, 0) AS spans, coalesce(e.seen, 0) AS engine_requests,
     coalesce(t.steps, 0) AS steps, coalesce(g.operations, 0) AS operations,
+    k.run_id IS NOT NULL AS has_telemetry,
     coalesce(h.is_blind, false) AS is_blind, coalesce(h.is_partial, false) AS is_partial,
     coalesce(m.computed, 0) AS conservation_counters, coalesce(m.scrapes, 0) AS scrapes,
     v.run_id IS NOT NULL AS has_victims,
@@ -26,6 +27,10 @@ WITH has AS (
   ) AS e ON e.run_id = r.run_id
   LEFT JOIN (SELECT run_id, count(*) AS steps FROM raw.engine_steps GROUP BY run_id) AS t ON t.run_id = r.run_id
   LEFT JOIN (SELECT run_id, CAST(sum(operations) AS BIGINT) AS operations FROM int_gpu_op_totals GROUP BY run_id) AS g ON g.run_id = r.run_id
+  LEFT JOIN (
+    SELECT DISTINCT run_id FROM int_gpu_telemetry
+    WHERE metric IN ('engine_active', 'sm_active', 'tensor_active', 'dram_active')
+  ) AS k ON k.run_id = r.run_id
   LEFT JOIN (
     SELECT run_id, bool_or(is_blind) AS is_blind, bool_or(is_partial) AS is_partial FROM int_gpu_hidden GROUP BY run_id
   ) AS h ON h.run_id = r.run_id
@@ -95,14 +100,15 @@ WITH has AS (
        ELSE 'run the engine with --otlp-traces-endpoint' END},
     {'question': 'GPU activity',
      'best_basis': CASE WHEN is_blind OR is_partial THEN 'bounded' WHEN operations > 0 THEN 'measured'
-       WHEN steps > 0 AND uncovered IS NULL THEN 'reported' ELSE 'unknown' END,
+       WHEN has_telemetry OR (steps > 0 AND uncovered IS NULL) THEN 'reported' ELSE 'unknown' END,
      'source': CASE WHEN is_partial THEN 'profile that lost operations to damage: unions are at least, idle at most'
        WHEN is_blind THEN 'profile without the kernels of graph launches: unions are at least, idle at most'
-       WHEN operations > 0 THEN 'profile' WHEN steps > 0 THEN 'engine steps: time in iterations, not GPU time' END,
+       WHEN operations > 0 THEN 'profile' WHEN has_telemetry THEN 'telemetry: shares of time in which something ran, not what ran'
+       WHEN steps > 0 THEN 'engine steps: time in iterations, not GPU time' END,
      'improve': CASE WHEN is_partial THEN 'give the whole profile: this file is damaged'
        WHEN is_blind THEN 'profile every kernel of a graph (nsys: --cuda-graph-trace=node), or run with --enforce-eager'
        WHEN uncovered IS NOT NULL THEN concat('keep the engine''s whole record: ', uncovered)
-       WHEN operations = 0 AND steps = 0 THEN 'run the engine with --enable-logging-iteration-details, or under a profiler' END},
+       WHEN operations = 0 AND steps = 0 AND NOT has_telemetry THEN 'run the engine with --enable-logging-iteration-details, or under a profiler' END},
     {'question': 'figures per GPU',
      'best_basis': CASE WHEN gpu_count IS NOT NULL THEN 'reported' ELSE 'unknown' END,
      'source': CASE WHEN gpu_count IS NOT NULL THEN 'run.toml' END,

@@ -10,6 +10,8 @@ WITH shared AS (
     k.run_id, k.work, k.window_ns, k.devices, k.time_ns, k.time_ns_low, k.time_ns_high,
     coalesce(o.outcome, CASE WHEN k.work IN ('idle', 'unattributed') THEN 'none' ELSE 'unknown' END) AS outcome,
     CAST(coalesce(o.weight, 1) AS HUGEINT) AS weight,
+    CAST(coalesce(o.weight_low, 1) AS HUGEINT) AS weight_low,
+    CAST(coalesce(o.weight_high, 1) AS HUGEINT) AS weight_high,
     CAST(sum(coalesce(o.weight, 1)) OVER (PARTITION BY k.run_id, k.work) AS HUGEINT) AS all_weight,
     row_number() OVER (PARTITION BY k.run_id, k.work ORDER BY o.weight DESC NULLS LAST, o.outcome) AS place
   FROM int_engine_work AS k
@@ -19,8 +21,8 @@ WITH shared AS (
 ), floored AS (
   SELECT *,
     time_ns * weight // all_weight AS cell_ns,
-    time_ns_low * weight // all_weight AS cell_low,
-    time_ns_high * weight // all_weight AS cell_high
+    time_ns_low * weight_low // all_weight AS cell_low,
+    least(time_ns_high * weight_high // all_weight, time_ns_high) AS cell_high
   FROM shared
 ), whole AS (
   SELECT *,
@@ -37,6 +39,8 @@ SELECT
     ELSE 'inferred' END AS basis
 FROM int_gpu_ledger AS g
 WHERE g.time_ns > 0 OR g.work = 'idle'
+  -- work that an annotation does not tell may be there
+  OR (g.work IN ('prefill', 'decode') AND g.time_ns_high > 0)
 UNION ALL
 -- recompute that a profile alone cannot tell
 SELECT p.run_id, 'recompute', 'unknown', NULL, NULL, NULL, NULL, max(p.window_ns), CAST(max(p.devices) AS BIGINT), 'unknown'
