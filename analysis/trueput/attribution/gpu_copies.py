@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from trueput.attribution.gpu_marks import Bools, has_word, numbers, row_groups, words
+from trueput.attribution.gpu_marks import Bools, has_word, numbers, row_groups, set_aside, words
 from trueput.attribution.records import Ints
 
 ROUNDING_NS: Final = 2_000
@@ -89,10 +89,10 @@ def _of_kind(rows: Any, kind: str) -> Bools:
 
 
 def read_profile(source: str, format_: str, part: Path) -> Profile:
-    """Return what a part of gpu_ops holds, implausible operations aside."""
+    """Return what a part of gpu_ops holds, without the operations that count nowhere."""
     profile = Profile(source, format_, part)
     for group in row_groups([part], (*_COLUMNS, "quality")):
-        sound = ~has_word(group.column("quality"), "implausible")
+        sound = ~set_aside(group.column("quality"))
         device = words(group.column("device_key"))
         start, end = (numbers(group.column(c)) for c in _COLUMNS[2:])
         codes = device.indices.to_numpy()
@@ -148,7 +148,7 @@ def _times(part: Path, key: Key) -> tuple[Ints, Ints]:
     starts: list[Ints] = []
     lengths: list[Ints] = []
     for group in row_groups([part], (*_COLUMNS, "quality")):
-        here = _of_kind(group, kind) & ~has_word(group.column("quality"), "implausible")
+        here = _of_kind(group, kind) & ~set_aside(group.column("quality"))
         if device is not None:
             here &= has_word(group.column("device_key"), device)
         start, end = (numbers(group.column(c))[here] for c in _COLUMNS[2:])
