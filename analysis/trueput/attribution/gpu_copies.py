@@ -23,6 +23,7 @@ FEWEST: Final = 3
 """Fewer operations agree by chance."""
 
 _COLUMNS: Final = ("kind", "device_key", "start_at_ns", "end_at_ns")
+_EXACT: Final = ("start_at_ns", "end_at_ns", "device", "stream", "correlation_id")
 _KINDS: Final = ("kernel", "copy", "graph_span")
 Key = tuple[str, str | None]
 """Kind (`kernel`, `copy` or `graph_span`) and device; None for all devices together."""
@@ -111,8 +112,9 @@ def read_profile(source: str, format_: str, part: Path) -> Profile:
 def is_copy(this: Profile, other: Profile) -> bool:
     """Return whether all operations of one profile stand in another.
 
-    Two files of one format are copies only where they name the same devices at the same times: the
-    ranks of a load that runs in step look alike.
+    Two files of one format are copies only where they name the same devices at the same times, or
+    agree in every operation to the nanosecond, its ordinal, stream and correlation id: the ranks of a
+    load that runs in step look alike.
     """
     if not this.operations or this.operations > other.operations:
         return False
@@ -120,13 +122,42 @@ def is_copy(this: Profile, other: Profile) -> bool:
     pooled = [key for key in this.counts if key[1] is None]
     single = [key for key in this.counts if key[1] is not None]
     if same_format:
-        return all(_agrees(this, key, other, key, moved=False) for key in single)
+        named = all(_agrees(this, key, other, key, moved=False) for key in single)
+        return named or _is_rewritten(this, other, pooled)
     if all(_agrees(this, key, other, key) for key in pooled):
         return True
     return all(
         any(_agrees(this, key, other, theirs) for theirs in other.counts if theirs[0] == key[0])
         for key in single
     )
+
+
+def _is_rewritten(this: Profile, other: Profile, pooled: Sequence[Key]) -> bool:
+    """Return whether two files of one format hold the same operations in other words."""
+    theirs = [key for key in other.counts if key[1] is None]
+    if set(pooled) != set(theirs) or any(this.counts[k] != other.counts[k] for k in pooled):
+        return False
+    return this.operations >= FEWEST and _print_of(this.part) == _print_of(other.part)
+
+
+def _print_of(part: Path) -> int:
+    """Return a number that all operations of a part give together, in whatever order they stand."""
+    total = 0
+    for group in row_groups([part], (*_EXACT, "quality")):
+        sound = ~set_aside(group.column("quality"))
+        mixed = np.zeros(int(sound.sum()), np.uint64)
+        for name in _EXACT:
+            mixed = _mixed(mixed ^ numbers(group.column(name))[sound].astype(np.uint64))
+        total += int(mixed.sum(dtype=np.uint64))
+    return total % 2**64
+
+
+def _mixed(values: Any) -> Any:
+    """Return 64-bit numbers in which every bit depends on every bit of those given."""
+    for factor in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB):
+        values = (values ^ (values >> np.uint64(30))) * np.uint64(factor)
+        values = values + np.uint64(0x9E3779B97F4A7C15)
+    return values ^ (values >> np.uint64(31))
 
 
 def _agrees(this: Profile, key: Key, other: Profile, theirs: Key, *, moved: bool = True) -> bool:

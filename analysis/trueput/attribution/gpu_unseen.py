@@ -1,10 +1,10 @@
 """Launches of a profile whose operations it does not hold: the device ran unseen.
 
 Between the first and the last launch that has an operation, every kernel launch and every graph
-launch should have one; of 21,000 such launches in recorded traces all do. Before and behind lie
+launch should have one; of 18,000 such launches in recorded traces all do. Before and behind lie
 the edges of a capture: what was launched before the device was watched, and what still waited when
-it ended. A stream holds 1,024 launches at most, so that more at an edge are no edge. Where no launch
-has an operation, the launches while operations ran are looked at.
+it ended. A stream holds 1,024 launches at most, so that more at an edge are no edge. Where no
+launch has an operation, the launches while operations ran are looked at.
 
 An operation without a correlation id, or without a process, may be that of any launch: as many
 launches are taken to have one.

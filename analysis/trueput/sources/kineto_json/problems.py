@@ -26,13 +26,16 @@ TEXTS = {
     "KINETO012": (_W, "work was launched and no GPU operation was recorded: blind, not idle"),
     "KINETO013": (_W, "graphs were launched and no kernel of one was recorded: blind, not idle"),
     "KINETO014": (_W, "one operation takes more than half of the trace"),
-    "KINETO015": (_W, "the profiler says that it lost records"),
+    "KINETO015": (_W, "the profiler stopped early: what ran after that was not recorded"),
     "KINETO016": (_W, "times count from an unknown zero: no baseTimeNanoseconds"),
     "KINETO017": (_I, "times are epoch times already: baseTimeNanoseconds was not added"),
     "KINETO018": (_W, "metadata could not be read"),
     "KINETO019": (_I, "a trace of graph capture, not of serving"),
     "KINETO020": (_W, "a GPU operation names no device"),
     "KINETO021": (_W, "the file is cut behind its events: what stood there is not known"),
+    "KINETO022": (_I, "records outside the profiler's window, such as those of its warm-up"),
+    "KINETO023": (_W, "a GPU operation is told by a begin and an end (B, E): not read"),
+    "KINETO024": (_W, "so many operations were dropped that gaps between the rest are not idle"),
 }
 
 PROBLEM_CODES: Mapping[str, str] = {code: text for code, (_, text) in TEXTS.items()}
