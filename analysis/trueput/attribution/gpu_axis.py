@@ -74,7 +74,10 @@ def choose_axis(
     if len(operations) < 2:
         return axis
     named = ((source_of(part), part) for part in operations)
-    profiles = [read_profile(s, formats.get(s, ""), p) for s, p in named if s is not None]
+    offsets = {source: fit.offset_ns or 0 for source, fit in fits.items()}
+    profiles = [
+        read_profile(s, formats.get(s, ""), p, offsets.get(s, 0)) for s, p in named if s is not None
+    ]
     profiles = [p for p in profiles if p.operations]
     dated = {p.source: is_dated(p.source, clocks, fits) for p in profiles}
     besides = _told_besides(parts)

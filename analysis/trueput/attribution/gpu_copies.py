@@ -63,6 +63,8 @@ class Profile:
     source: str
     format: str
     part: Path
+    offset_ns: int = 0
+    """What takes its instants to the clock that files share."""
     counts: dict[Key, Count] = field(default_factory=dict)
 
     @property
@@ -89,9 +91,9 @@ def _of_kind(rows: Any, kind: str) -> Bools:
     return ~(has_word(rows.column("kind"), "kernel") | has_word(rows.column("kind"), "graph_span"))
 
 
-def read_profile(source: str, format_: str, part: Path) -> Profile:
+def read_profile(source: str, format_: str, part: Path, offset_ns: int = 0) -> Profile:
     """Return what a part of gpu_ops holds, without the operations that count nowhere."""
-    profile = Profile(source, format_, part)
+    profile = Profile(source, format_, part, offset_ns)
     for group in row_groups([part], (*_COLUMNS, "quality")):
         sound = ~set_aside(group.column("quality"))
         device = words(group.column("device_key"))
@@ -113,8 +115,8 @@ def is_copy(this: Profile, other: Profile) -> bool:
     """Return whether all operations of one profile stand in another.
 
     Two files of one format are copies only where they name the same devices at the same times, or
-    agree in every operation to the nanosecond, its ordinal, stream and correlation id: the ranks of a
-    load that runs in step look alike.
+    agree in every operation to the nanosecond, its ordinal, stream and correlation id: the ranks of
+    a load that runs in step look alike.
     """
     if not this.operations or this.operations > other.operations:
         return False
@@ -135,19 +137,25 @@ def is_copy(this: Profile, other: Profile) -> bool:
 def _is_rewritten(this: Profile, other: Profile, pooled: Sequence[Key]) -> bool:
     """Return whether two files of one format hold the same operations in other words."""
     theirs = [key for key in other.counts if key[1] is None]
-    if set(pooled) != set(theirs) or any(this.counts[k] != other.counts[k] for k in pooled):
+    firsts = this.span_ns[0], other.span_ns[0]
+    if set(pooled) != set(theirs) or this.operations < FEWEST:
         return False
-    return this.operations >= FEWEST and _print_of(this.part) == _print_of(other.part)
+    if firsts[0] + this.offset_ns != firsts[1] + other.offset_ns:
+        return False
+    alike = all(this.counts[key].may_equal(other.counts[key]) for key in pooled)
+    return alike and _print_of(this.part, firsts[0]) == _print_of(other.part, firsts[1])
 
 
-def _print_of(part: Path) -> int:
-    """Return a number that all operations of a part give together, in whatever order they stand."""
+def _print_of(part: Path, zero_ns: int) -> int:
+    """Return a number that all operations give together, in whatever order, from `zero_ns` on."""
     total = 0
     for group in row_groups([part], (*_EXACT, "quality")):
         sound = ~set_aside(group.column("quality"))
         mixed = np.zeros(int(sound.sum()), np.uint64)
         for name in _EXACT:
-            mixed = _mixed(mixed ^ numbers(group.column(name))[sound].astype(np.uint64))
+            values = numbers(group.column(name))[sound]
+            values = values - zero_ns if name.endswith("_at_ns") else values
+            mixed = _mixed(mixed ^ values.astype(np.uint64))
         total += int(mixed.sum(dtype=np.uint64))
     return total % 2**64
 

@@ -49,8 +49,8 @@ def profiles_outside(
             continue
         side = "before" if span[1] < first else "after"
         text = (
-            f"every operation of `{source}` lies {ns_text(apart)} or more {side} the run's requests "
-            "and iterations: none is in the window; is its clock that of the others?"
+            f"every operation of `{source}` lies {ns_text(apart)} or more {side} the requests and "
+            "iterations of the run: none is in the window; is its clock that of the others?"
         )
         found.append((source, Problem("ATTR009", Severity.WARNING, text)))
     return found

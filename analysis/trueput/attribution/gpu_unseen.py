@@ -13,7 +13,7 @@ launches are taken to have one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -23,14 +23,16 @@ import numpy as np
 from trueput.attribution.gpu_marks import Bools, has_word, numbers, row_groups, words
 from trueput.attribution.records import Ints
 from trueput.nsys_rows.keys import KeySet
+from trueput.source_api import MOST_LOST
 
 QUEUE_DEPTH: Final = 1_024
 """Launches that a stream takes before the host has to wait."""
 
 _KERNEL: Final = re.compile(r"Launch.*Kernel|^(?:cuda|cu)Launch(?:Grid(?:Async)?)?$")
 _GRAPH: Final = re.compile(r"GraphLaunch")
-_OPERATION: Final = ("kind", "process_key", "correlation_id", "start_at_ns", "end_at_ns")
-_LAUNCH: Final = ("process_key", "api", "correlation_id", "start_at_ns")
+_OPERATION: Final = ("kind", "process_key", "correlation_id")
+_LAUNCH: Final = ("process_key", "api", "correlation_id")
+_NEITHER, _OF_KERNEL, _OF_GRAPH = 0, 1, 2
 _FAR: Final = np.iinfo(np.int64)
 
 
@@ -56,126 +58,149 @@ class Unseen:
 
 @dataclass
 class _Reach:
-    """From when to when the launches of one process have operations (ns)."""
+    """From when to when something was (ns)."""
 
     first_ns: int = _FAR.max
     last_ns: int = _FAR.min
 
     def add(self, at_ns: Ints) -> None:
+        if not at_ns.size:
+            return
         self.first_ns = min(self.first_ns, int(at_ns.min()))
         self.last_ns = max(self.last_ns, int(at_ns.max()))
 
 
 @dataclass
 class _Ran:
-    """What the operations of a file tell."""
+    """The launches that have an operation, by process, and operations of unknown launches."""
 
     keys: KeySet = field(default_factory=KeySet)
     processes: dict[str | None, int] = field(default_factory=dict)
-    span: _Reach = field(default_factory=_Reach)
     unkeyed: int = 0
 
     def number(self, process: str | None) -> int:
         return self.processes.setdefault(process, len(self.processes))
 
 
-@dataclass(frozen=True)
-class _Calls:
-    """Launches of one process: instants, kinds, and whether each has an operation."""
-
-    process: int
-    start_ns: Ints
-    joined: Bools
-    kernel: Bools
-    graph: Bools
-
-
 def unseen_launches(operations: Path, launches: Path) -> Unseen:
-    """Return the launches of one file that have no operation; the parts are those of the file."""
+    """Return the launches of one file that have no operation; the parts are those of the file.
+
+    Instants are read only where so many launches have none that it matters when they were made.
+    """
     ran = _ran(operations)
+    total: Ints = np.zeros(3, np.int64)
+    missing: Ints = np.zeros(3, np.int64)
+    for rows in row_groups([launches], _LAUNCH):
+        what, _, joined = _judged(rows, ran)
+        total += np.bincount(what, minlength=3)
+        missing += np.bincount(what[~joined], minlength=3)
+    # what lies at an edge has no operation: at least total - missing launches lie between
+    few = missing <= MOST_LOST * (total - missing)
+    if (few[1:] | (missing[1:] <= ran.unkeyed)).all():
+        return Unseen()
+    return _between(operations, launches, ran)
+
+
+def _between(operations: Path, launches: Path, ran: _Ran) -> Unseen:
+    """Count the launches that lie between those that have an operation."""
+    columns = (*_LAUNCH, "start_at_ns")
     reach: dict[int, _Reach] = {}
-    missing = 0
-    for calls in _calls(launches, ran):
-        if calls.joined.any():
-            reach.setdefault(calls.process, _Reach()).add(calls.start_ns[calls.joined])
-        missing += int(((calls.kernel | calls.graph) & ~calls.joined).sum())
+    for rows in row_groups([launches], columns):
+        _, process, joined = _judged(rows, ran)
+        start = numbers(rows.column("start_at_ns"))
+        for number in np.unique(process[joined]).tolist():
+            reach.setdefault(number, _Reach()).add(start[joined & (process == number)])
+    span = _span(operations)
     found = Unseen()
-    if missing <= ran.unkeyed:
-        return found
-    edges: dict[tuple[int, bool, bool], int] = {}
-    for calls in _calls(launches, ran):
-        seen = reach.get(calls.process, ran.span)
-        before, behind = calls.start_ns < seen.first_ns, calls.start_ns > seen.last_ns
-        for kind, which in ((found.kernels, calls.kernel), (found.graphs, calls.graph)):
-            inside = which & ~before & ~behind
-            kind.launches += int(inside.sum())
-            kind.unseen += int((inside & ~calls.joined).sum())
-            for late, edge in ((False, before), (True, behind)):
-                place = calls.process, kind is found.graphs, late
-                edges[place] = edges.get(place, 0) + int((which & edge).sum())
-    for (_, is_graph, _), count in edges.items():
-        kind = found.graphs if is_graph else found.kernels
+    edges: dict[tuple[int, int, bool], int] = {}
+    for rows in row_groups([launches], columns):
+        what, process, joined = _judged(rows, ran)
+        start = numbers(rows.column("start_at_ns"))
+        for number in np.unique(process).tolist():
+            mine, seen = process == number, reach.get(number, span)
+            before, behind = start < seen.first_ns, start > seen.last_ns
+            for kind, launched in ((_OF_KERNEL, found.kernels), (_OF_GRAPH, found.graphs)):
+                which = mine & (what == kind)
+                inside = which & ~before & ~behind
+                launched.launches += int(inside.sum())
+                launched.unseen += int((inside & ~joined).sum())
+                for late, edge in ((False, before), (True, behind)):
+                    place = number, kind, late
+                    edges[place] = edges.get(place, 0) + int((which & edge).sum())
+    for (_, kind, _), count in edges.items():
+        launched = found.kernels if kind == _OF_KERNEL else found.graphs
         if count > QUEUE_DEPTH:
-            kind.launches += count
-            kind.unseen += count
-    for kind in (found.kernels, found.graphs):
-        kind.unseen = max(0, kind.unseen - ran.unkeyed)
+            launched.launches += count
+            launched.unseen += count
+    for launched in (found.kernels, found.graphs):
+        launched.unseen = max(0, launched.unseen - ran.unkeyed)
     return found
 
 
 def _ran(part: Path) -> _Ran:
-    """Return what the operations tell: the launches that they have, and when they ran."""
+    """Return what the operations tell: the launches that they have."""
     ran = _Ran()
     for rows in row_groups([part], _OPERATION):
         ids = numbers(rows.column("correlation_id"))
         codes, processes = _codes(rows)
-        kernel = has_word(rows.column("kind"), "kernel")
-        for code, process in enumerate(processes):
-            mine: Any = codes == code
-            if process is None:
-                ran.unkeyed += int((mine & kernel).sum())
-                continue
-            whole = mine.all()
-            ran.unkeyed += int((mine & kernel & (ids <= 0)).sum())
-            ran.keys.add(ran.number(process), ids if whole else ids[mine])
-        if ids.size:
-            ran.span.add(numbers(rows.column("start_at_ns")))
-            ran.span.add(numbers(rows.column("end_at_ns")))
+        unknown: Bools = (ids <= 0) | (codes == len(processes) - 1)
+        if unknown.any():
+            ran.unkeyed += int((unknown & has_word(rows.column("kind"), "kernel")).sum())
+        for code, process in enumerate(processes[:-1]):
+            ran.keys.add(ran.number(process), ids if len(processes) == 2 else ids[codes == code])
     return ran
 
 
-def _calls(part: Path, ran: _Ran) -> Iterator[_Calls]:
-    """Yield the launches whose process and id are known, process by process."""
-    for rows in row_groups([part], _LAUNCH):
-        ids, start = (numbers(rows.column(c)) for c in _LAUNCH[2:])
-        codes, processes = _codes(rows)
-        kernel, graph = _named(rows.column("api"))
-        known: Bools = ids > 0
-        for code, process in enumerate(processes):
-            if process is None:
-                continue
-            number = ran.number(process)
-            here = known & (codes == code)
-            if here.all():
-                yield _Calls(number, start, ran.keys.holds(number, ids), kernel, graph)
-            elif here.any():
-                joined = ran.keys.holds(number, ids[here])
-                yield _Calls(number, start[here], joined, kernel[here], graph[here])
+def _judged(rows: Any, ran: _Ran) -> tuple[Any, Any, Bools]:
+    """Return for each launch what it launched, its process, and whether it has an operation.
+
+    A launch whose process or id is not known launched nothing that could be missed.
+    """
+    ids = numbers(rows.column("correlation_id"))
+    codes, processes = _codes(rows)
+    number = np.array([ran.number(process) for process in processes], np.int64)
+    if len(processes) == 2:
+        joined = ran.keys.holds(int(number[0]), ids)
+    else:
+        joined = np.zeros(ids.size, np.bool_)
+        for code in range(len(processes) - 1):
+            here = np.flatnonzero(codes == code)
+            joined[here] = ran.keys.holds(int(number[code]), ids[here])
+    what = _kinds(rows.column("api"))
+    unknown = (ids <= 0) | (codes == len(processes) - 1)
+    if unknown.any():
+        what = np.where(unknown, _NEITHER, what)
+    return what, number[codes], joined
+
+
+def _span(part: Path) -> _Reach:
+    """Return when the operations of a file ran."""
+    span = _Reach()
+    for rows in row_groups([part], ("start_at_ns", "end_at_ns")):
+        for name in ("start_at_ns", "end_at_ns"):
+            span.add(numbers(rows.column(name)))
+    return span
 
 
 def _codes(rows: Any) -> tuple[Any, Sequence[str | None]]:
     """Return the process of each row as a position in a list that ends with None."""
     column = words(rows.column("process_key"))
     names: list[str | None] = [*column.dictionary.to_pylist(), None]
-    codes = column.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False)
-    return codes, names
+    return _filled(column, len(names) - 1), names
 
 
-def _named(column: Any) -> tuple[Bools, Bools]:
-    """Return for each launch whether its name is that of a kernel, and of a graph launch."""
+def _kinds(column: Any) -> Any:
+    """Return for each launch what its name says that it launched."""
     array = words(column)
     names = [text or "" for text in array.dictionary.to_pylist()] + [""]
-    codes = array.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False)
-    kernel = np.array([bool(_KERNEL.search(n)) for n in names])
-    graph = np.array([bool(_GRAPH.search(n)) for n in names])
-    return kernel[codes], graph[codes]
+    kinds = np.array(
+        [_OF_GRAPH if _GRAPH.search(n) else _OF_KERNEL if _KERNEL.search(n) else 0 for n in names],
+        np.int64,
+    )
+    return kinds[_filled(array, len(names) - 1)]
+
+
+def _filled(array: Any, other: int) -> Any:
+    """Return the positions of a dictionary column, `other` for NULL."""
+    indices = array.indices.fill_null(other) if array.null_count else array.indices
+    return indices.to_numpy(zero_copy_only=False)
