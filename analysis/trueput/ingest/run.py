@@ -300,6 +300,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
         for table, path in result.parts.items():
             parts.setdefault(table, []).append(path)
     facts = merge_facts(_facts(work))
+    pa.default_memory_pool().release_unused()
     _mark_operations(work)
     pa.default_memory_pool().release_unused()
     output = attribute_run(_run_input(work, parts, facts))
