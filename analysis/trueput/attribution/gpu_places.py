@@ -18,20 +18,19 @@ import pyarrow as pa
 
 from trueput.attribution.gpu_marks import row_groups, words
 
-UNKNOWN: Final = None
 _COLUMNS: Final = ("device_key", "process_key", "device", "kind")
 Told = tuple[str, str | None, int | None]
 """Key, process and ordinal of a device as an operation tells them."""
 
 
 @dataclass(frozen=True)
-class Places:
-    """Device keys that name no device of their own -> the device meant, or None (`UNKNOWN`)."""
+class Meant:
+    """Device keys that name no device of their own -> the device meant, or None where it is not known."""
 
     of: Mapping[str, Told | None]
 
 
-def misplaced(part: Path) -> Places | None:
+def misplaced(part: Path) -> Meant | None:
     """Return the devices of a part of gpu_ops that are none; None where there are none."""
     if not any(_is_vague(key) for key in _keys(part)):
         return None
@@ -39,6 +38,8 @@ def misplaced(part: Path) -> Places | None:
     known = [t for t in told if t[1] is not None and t[2] is not None]
     found: dict[str, Told | None] = {}
     for key, process, ordinal in told:
+        if not _is_vague(key):
+            continue
         if ordinal is None:
             others = known or [t for t in told if t[2] is not None]
             near = [t for t in others if process is None or t[1] in (process, None)]
@@ -47,8 +48,8 @@ def misplaced(part: Path) -> Places | None:
         else:
             continue
         if others:
-            found[key] = near[0] if len({t[0] for t in near}) == 1 else UNKNOWN
-    return Places(found) if found else None
+            found[key] = near[0] if len({t[0] for t in near}) == 1 else None
+    return Meant(found) if found else None
 
 
 def _is_vague(key: str) -> bool:
@@ -76,8 +77,8 @@ def _told(part: Path) -> list[Told]:
     return sorted(found, key=str)
 
 
-def places_of(rows: Any, places: Places) -> Any:
-    """Return for each row the position of its device key in `places.of`, -1 where it has none."""
-    order = {key: at for at, key in enumerate(places.of)}
+def places_of(rows: Any, meant: Meant) -> Any:
+    """Return for each row the position of its device key in `meant.of`, -1 where it has none."""
+    order = {key: at for at, key in enumerate(meant.of)}
     keys = rows.column("device_key").to_pylist()
     return np.array([order.get(key, -1) for key in keys], np.int64)

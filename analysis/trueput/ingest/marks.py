@@ -31,6 +31,7 @@ NO_DEVICE = "no_device"
 """Word of gpu_ops.quality for an operation whose device is not known."""
 CLIPPED = "clipped"
 """Word of gpu_ops.quality for a kernel that was cut at its successor's start."""
+_ASIDE = ("INGEST007", "INGEST010")
 _KINETO = "kineto_json"
 _MOST_ROCM_GROUPS = 4
 
@@ -41,13 +42,11 @@ def mark_operations(result: FileResult) -> list[Problem]:
     if part is None:
         return []
     broken = mark_implausible(part)
-    problems = [broken, place_operations(part)]
+    problems = [*([broken] if broken else []), *place_operations(part)]
+    aside = sum(p.count for p in problems if p.code in _ASIDE)
     if result.source_name == _KINETO and _is_rocm(result):
-        problems.append(clip_overflows(part))
-    aside = sum(p.count for p in problems[:1] if p is not None)
-    aside += sum(p.count for p in problems[1:2] if p is not None and p.code == "INGEST010")
-    problems.append(mark_lost(result, aside))
-    return [p for p in problems if p is not None]
+        problems += clip_overflows(part)
+    return problems + mark_lost(result, aside)
 
 
 def mark_implausible(part: Path) -> Problem | None:
@@ -82,20 +81,20 @@ def mark_implausible(part: Path) -> Problem | None:
     return Problem("INGEST007", Severity.WARNING, text, count=count)
 
 
-def place_operations(part: Path) -> Problem | None:
+def place_operations(part: Path) -> list[Problem]:
     """Put operations that name no device of their own on the one they can only have run on.
 
     Those of which several come into question are marked.
     """
-    places = misplaced(part)
-    if places is None:
-        return None
-    meant = list(places.of.values())
+    found = misplaced(part)
+    if found is None:
+        return []
+    meant = list(found.of.values())
     placed = unknown = 0
 
     def changed(rows: pa.Table) -> pa.Table:
         nonlocal placed, unknown
-        at = places_of(rows, places)
+        at = places_of(rows, found)
         lost = np.isin(at, [i for i, told in enumerate(meant) if told is None])
         unknown += int(lost.sum())
         placed += int((at >= 0).sum() - lost.sum())
@@ -110,21 +109,26 @@ def place_operations(part: Path) -> Problem | None:
         return _with_quality(rows, lost, NO_DEVICE)
 
     rewrite(part, "gpu_ops", changed)
+    problems: list[Problem] = []
     if unknown:
         text = (
-            f"operations that do not say which of several devices they ran on; they stay in "
+            "operations that do not say which of several devices they ran on; they stay in "
             f"gpu_ops with quality {NO_DEVICE} and count nowhere"
         )
-        return Problem("INGEST010", Severity.WARNING, text, count=unknown)
-    text = "operations that do not say on which device they ran: taken to be the only one it can be"
-    return Problem("INGEST011", Severity.INFO, text, count=placed)
+        problems.append(Problem("INGEST010", Severity.WARNING, text, count=unknown))
+    if placed:
+        text = (
+            "operations that do not say on which device they ran: taken to be the only possible one"
+        )
+        problems.append(Problem("INGEST011", Severity.INFO, text, count=placed))
+    return problems
 
 
-def clip_overflows(part: Path) -> Problem | None:
+def clip_overflows(part: Path) -> list[Problem]:
     """Cut kernels that run far into their successors on the same queue, and tell them."""
     cuts = overflows(part)
     if cuts is None:
-        return None
+        return []
     count = 0
 
     def cut(rows: pa.Table) -> pa.Table:
@@ -137,22 +141,22 @@ def clip_overflows(part: Path) -> Problem | None:
 
     rewrite(part, "gpu_ops", cut)
     if not count:
-        return None
+        return []
     text = (
         f"kernels of an AMD device that ran over {ns_text(OVERFLOW_NS)} into their successors on "
         f"the same queue; they end where the next one begins, with quality {CLIPPED}"
     )
-    return Problem("INGEST012", Severity.WARNING, text, count=count)
+    return [Problem("INGEST012", Severity.WARNING, text, count=count)]
 
 
-def mark_lost(result: FileResult, aside: int) -> Problem | None:
+def mark_lost(result: FileResult, aside: int) -> list[Problem]:
     """Mark a capture that lacks operations of its launches, or of which too many count nowhere.
 
     `aside`: how many operations count nowhere.
     """
     captured = result.parts.get("gpu_captures")
     if captured is None:
-        return None
+        return []
     reasons: list[str] = []
     count = 0
     if loses_much(aside, result.rows["gpu_ops"]):
@@ -170,7 +174,7 @@ def mark_lost(result: FileResult, aside: int) -> Problem | None:
                 )
                 count += found.unseen
     if not reasons:
-        return None
+        return []
     at = arrow_schema("gpu_captures").get_field_index("operations_lost")
 
     def marked(rows: pa.Table) -> pa.Table:
@@ -178,7 +182,7 @@ def mark_lost(result: FileResult, aside: int) -> Problem | None:
 
     rewrite(captured, "gpu_captures", marked)
     text = f"{'; '.join(reasons)}: the devices ran unseen, and gaps are not known to be idle"
-    return Problem("INGEST009", Severity.WARNING, text, count=count)
+    return [Problem("INGEST009", Severity.WARNING, text, count=count)]
 
 
 def _hides_graphs(captured: Path) -> bool:
