@@ -25,7 +25,7 @@ Told = tuple[str, str | None, int | None]
 
 @dataclass(frozen=True)
 class Meant:
-    """Device keys that name no device of their own -> the device meant, or None where it is not known."""
+    """Keys that name no device of their own -> the device meant, None where it is not known."""
 
     of: Mapping[str, Told | None]
 
