@@ -67,10 +67,13 @@ def _told(part: Path) -> list[Told]:
     """Return the devices that the operations of a part tell, whole-graph spans aside."""
     found: set[Told] = set()
     for rows in row_groups([part], _COLUMNS):
-        for at, column in enumerate(rows.schema):
-            if pa.types.is_dictionary(column.type):
-                rows = rows.set_column(at, column.name, rows.column(at).cast(pa.string()))
-        different: Any = rows.group_by(list(_COLUMNS)).aggregate([])
+        plain = {
+            column.name: rows.column(column.name).cast(pa.string())
+            if pa.types.is_dictionary(column.type)
+            else rows.column(column.name)
+            for column in rows.schema
+        }
+        different: Any = pa.table(plain).group_by(list(_COLUMNS)).aggregate([])
         for row in different.to_pylist():
             if row["kind"] != "graph_span" or row["device"] is not None:
                 found.add((row["device_key"], row["process_key"], row["device"]))
