@@ -29,7 +29,7 @@ CODES: Final[Codes] = {
     "NSYS019": (Severity.WARNING, "unfinished journal beside the file; it is not read"),
     "NSYS021": (Severity.INFO, "launches that waited for a full command buffer"),
     "NSYS022": (Severity.INFO, "graph spans instead of kernels: an upper bound of busy time"),
-    "NSYS023": (Severity.WARNING, "operations were lost: gaps between the rest are not idle"),
-    "NSYS024": (Severity.WARNING, "kernels without a name: it is not known which communicate"),
+    "NSYS024": (Severity.WARNING, "operations were lost: gaps between the rest are not idle"),
+    "NSYS025": (Severity.WARNING, "kernels without a name: it is not known which communicate"),
 }
 """Code -> severity and meaning."""

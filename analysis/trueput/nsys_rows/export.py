@@ -100,10 +100,10 @@ def _loses(told: Told, counts: Counts, tally: Tally) -> bool:
     """Say whether operations are missing that the export, or the profiler, lost."""
     dropped = counts.dropped if loses_much(counts.dropped, counts.total) else 0
     if dropped:
-        tally.add("NSYS023", text=f"{dropped} of {counts.total} dropped", count=dropped)
+        tally.add("NSYS024", text=f"{dropped} of {counts.total} dropped", count=dropped)
     if told.loses_operations:
         text = f"the profiler says so, {told.lost or 'how many it does not say'}"
-        tally.add("NSYS023", text=text, count=max(1, told.lost))
+        tally.add("NSYS024", text=text, count=max(1, told.lost))
     return bool(dropped) or told.loses_operations
 
 
@@ -129,6 +129,6 @@ def _judge(tally: Tally, told: Told, counts: Counts, calls: LaunchCounts, device
     if devices.unknown():
         tally.add("NSYS017", count=devices.unknown())
     if counts.nameless:
-        tally.add("NSYS024", count=counts.nameless)
+        tally.add("NSYS025", count=counts.nameless)
     if counts.without_process:
         tally.add("NSYS018", count=counts.without_process)

@@ -392,7 +392,7 @@ def test_a_warning_of_lost_gpu_events_takes_idle_away(
     items = items_of(tmp_path, {**eager(), "DIAGNOSTIC_EVENT": [{"severity": 2, "text": text}]})
     [capture] = rows_of(items)["gpu_captures"]
     assert (capture["status"], capture["operations_lost"]) == ("whole", is_lost)
-    assert ("NSYS023" in problems_of(items)) is is_lost
+    assert ("NSYS024" in problems_of(items)) is is_lost
 
 
 @pytest.mark.parametrize(("broken", "is_lost"), [(1, False), (2, True)])
@@ -401,7 +401,7 @@ def test_many_dropped_operations_are_a_loss(tmp_path: Path, broken: int, is_lost
     kernels = [kernel(i * 10, i * 10 + (-1 if i <= broken else 5), i) for i in range(1, 101)]
     items = items_of(tmp_path, {"StringIds": strings(), KERNEL: kernels})
     assert problems_of(items)["NSYS003"] == broken
-    assert problems_of(items).get("NSYS023", 0) == (broken if is_lost else 0)
+    assert problems_of(items).get("NSYS024", 0) == (broken if is_lost else 0)
     assert rows_of(items)["gpu_captures"][0]["operations_lost"] is is_lost
 
 
@@ -412,7 +412,7 @@ def test_kernels_without_a_name_have_no_class(tmp_path: Path) -> None:
     assert [op["class"] for op in rows_of(items)["gpu_ops"]] == [None, None]
     [capture] = rows_of(items)["gpu_captures"]
     assert (capture["status"], capture["operations_lost"]) == ("partial", False)
-    assert problems_of(items)["NSYS024"] == 2
+    assert problems_of(items)["NSYS025"] == 2
 
 
 def test_gpu_metrics(tmp_path: Path) -> None:

@@ -40,9 +40,9 @@ file's name, else by the file, since every worker may call itself rank 0.
 | KINETO019 | a trace of graph capture, not of serving |
 | KINETO020 | GPU operations that name no device |
 | KINETO021 | the file is cut behind its events: the capture is `partial` |
-| KINETO022 | records outside the profiler's window, such as those of its warm-up |
-| KINETO023 | GPU operations told by a begin and an end (B, E): not read, gaps are not idle |
-| KINETO024 | so many operations were dropped that gaps between the rest are not idle |
+| KINETO023 | records outside the profiler's window, such as those of its warm-up |
+| KINETO024 | GPU operations told by a begin and an end (B, E): not read, gaps are not idle |
+| KINETO025 | so many operations were dropped that gaps between the rest are not idle |
 """
 
 from __future__ import annotations

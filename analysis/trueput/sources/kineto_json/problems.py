@@ -33,9 +33,9 @@ TEXTS = {
     "KINETO019": (_I, "a trace of graph capture, not of serving"),
     "KINETO020": (_W, "a GPU operation names no device"),
     "KINETO021": (_W, "the file is cut behind its events: what stood there is not known"),
-    "KINETO022": (_I, "records outside the profiler's window, such as those of its warm-up"),
-    "KINETO023": (_W, "a GPU operation is told by a begin and an end (B, E): not read"),
-    "KINETO024": (_W, "so many operations were dropped that gaps between the rest are not idle"),
+    "KINETO023": (_I, "records outside the profiler's window, such as those of its warm-up"),
+    "KINETO024": (_W, "a GPU operation is told by a begin and an end (B, E): not read"),
+    "KINETO025": (_W, "so many operations were dropped that gaps between the rest are not idle"),
 }
 
 PROBLEM_CODES: Mapping[str, str] = {code: text for code, (_, text) in TEXTS.items()}

@@ -260,10 +260,10 @@ class Reader:
         if totals.operations >= 20 and totals.longest_ns * 2 > span:
             add("KINETO014", detail=f"{totals.longest_ns} ns of {span} ns")
         add("KINETO015", int(metadata.stopped_early))
-        add("KINETO022", metadata.outside_records)
-        add("KINETO023", totals.begins)
+        add("KINETO023", metadata.outside_records)
+        add("KINETO024", totals.begins)
         if _drops_much(totals):
-            add("KINETO024", totals.dropped)
+            add("KINETO025", totals.dropped)
         if metadata.unreadable:
             add("KINETO018", len(metadata.unreadable), detail=", ".join(metadata.unreadable))
         if totals.capture_ranges:
