@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from trueput.source_api import BATCH_ROWS, Batch, Fact
+from trueput.source_api import BATCH_ROWS, Batch, Fact, loses_much
 from trueput.step_annotation import parse_step
 from trueput.units import MAX_NS
 
@@ -142,6 +142,7 @@ class Operations:
         self._start_count = 0
         self._held: list[Op] = []
         self.kernels = 0
+        self.rows = 0
         self.dropped = 0
         self.clipped = 0
         self.first_ns: int | None = None
@@ -152,6 +153,7 @@ class Operations:
         if not 0 < op.start_at_ns <= op.end_at_ns <= MAX_NS:
             self.dropped += 1
             return
+        self.rows += 1
         length = op.end_at_ns - op.start_at_ns
         if op.kind == "kernel":
             self.kernels += 1
@@ -294,6 +296,7 @@ def capture(
         "profiler": profiler,
         "schema_version": version,
         "status": "partial" if partial else "whole",
+        "operations_lost": partial or any(loses_much(o.dropped, o.rows + o.dropped) for o in ops),
         "graph_launches": graphs if any(c.calls for c in calls) else None,
         "kernel_rows": sum(o.kernels for o in ops),
         "graph_span_rows": 0,

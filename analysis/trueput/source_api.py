@@ -24,6 +24,15 @@ HEAD_BYTES = 65_536
 BATCH_ROWS = 65_536
 """The largest number of rows in one `Batch`."""
 
+MOST_LOST = 0.01
+"""So small a share of a profile's operations may be lost without a word about its gaps: a fifth of
+the smallest change that the gate looks for by default."""
+
+
+def loses_much(lost: int, whole: int) -> bool:
+    """Return whether so many of all operations are lost that gaps between the rest tell nothing."""
+    return lost > MOST_LOST * whole
+
 
 class Severity(StrEnum):
     """How much a problem takes away."""

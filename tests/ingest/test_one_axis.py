@@ -97,7 +97,8 @@ def test_impossible_times_are_kept_and_counted_nowhere(tmp_path: Path, broken: S
     held = Held(tmp_path / "run")
     assert held.windows == [(16 * MS, 8)]
     assert held.busy == [(device, 2.0 * MS) for device in range(8)]
-    assert held.told == [("t.pt.trace.json", "INGEST007", 1)]
+    # one of 17 is more than one in a hundred: what ran in its place is not known to be idle
+    assert held.told == [("t.pt.trace.json", "INGEST007", 1), ("t.pt.trace.json", "INGEST009", 1)]
     assert held.rows(
         "SELECT count(*), count(*) FILTER (quality = 'implausible'), "
         f"count(*) FILTER (end_at_ns - start_at_ns = {broken[2]} AND quality = 'implausible') "

@@ -85,4 +85,4 @@ def test_doctor_says_that_the_profile_gives_bounds(reading: trueput.Reading) -> 
     assert {run: row["best_basis"] for run, row in told.items()} == {
         "whole": "measured", "calls_cut": "measured", "kernels_cut": "bounded",
     }  # fmt: skip
-    assert "damage" in told["kernels_cut"]["source"]
+    assert "lost operations" in told["kernels_cut"]["source"]

@@ -74,9 +74,12 @@ def choose_axis(
     if len(operations) < 2:
         return axis
     named = ((source_of(part), part) for part in operations)
-    profiles = [read_profile(s, formats.get(s, ""), p) for s, p in named if s is not None]
+    offsets = {source: fit.offset_ns or 0 for source, fit in fits.items()}
+    profiles = [
+        read_profile(s, formats.get(s, ""), p, offsets.get(s, 0)) for s, p in named if s is not None
+    ]
     profiles = [p for p in profiles if p.operations]
-    dated = {p.source: _is_dated(p.source, clocks, fits) for p in profiles}
+    dated = {p.source: is_dated(p.source, clocks, fits) for p in profiles}
     besides = _told_besides(parts)
     profiles.sort(
         key=lambda p: (not dated[p.source], -p.operations, -besides.get(p.source, 0), p.source)
@@ -114,7 +117,8 @@ def _told_besides(parts: Mapping[str, Sequence[Path]]) -> dict[str, int]:
     return found
 
 
-def _is_dated(source: str, clocks: Mapping[str, Clock], fits: Mapping[str, ClockFit]) -> bool:
+def is_dated(source: str, clocks: Mapping[str, Clock], fits: Mapping[str, ClockFit]) -> bool:
+    """Return whether the instants of a file can be told in UTC."""
     fit = fits.get(source)
     clock = clocks.get(source)
     known = clock is not None and clock.kind is ClockKind.UTC
@@ -150,7 +154,7 @@ def _groups(
         clock = clocks.get(profile.source, Clock(ClockKind.NONE))
         fit = fits.get(profile.source)
         offset = (fit.offset_ns if fit is not None else None) or 0
-        if _is_dated(profile.source, clocks, fits):
+        if is_dated(profile.source, clocks, fits):
             key = "utc"
         elif clock.kind is ClockKind.MONOTONIC:
             key = "machine"

@@ -22,6 +22,7 @@ from trueput.attribution.gpu_marks import (
     has_word,
     numbers,
     row_groups,
+    set_aside,
     words,
 )
 from trueput.attribution.records import Ints
@@ -160,7 +161,7 @@ def _kernels(
     processes, devices = Places(), Places()
     for rows in row_groups(paths, _KERNEL, {"start_at_ns": late, "correlation_id": ranges}):
         wanted = has_word(rows.column("kind"), "kernel") & has_word(rows.column("class"), "compute")
-        wanted &= ~has_word(rows.column("quality"), "implausible")
+        wanted &= ~set_aside(rows.column("quality"))
         wanted &= _inside(numbers(rows.column("start_at_ns")), late)
         wanted &= rows.column("correlation_id").is_valid().to_numpy()
         process = processes.codes([words(rows.column(c)) for c in _KERNEL[:2]])

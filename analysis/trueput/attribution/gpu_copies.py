@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from trueput.attribution.gpu_marks import Bools, has_word, numbers, row_groups, words
+from trueput.attribution.gpu_marks import Bools, has_word, numbers, row_groups, set_aside, words
 from trueput.attribution.records import Ints
 
 ROUNDING_NS: Final = 2_000
@@ -23,6 +23,7 @@ FEWEST: Final = 3
 """Fewer operations agree by chance."""
 
 _COLUMNS: Final = ("kind", "device_key", "start_at_ns", "end_at_ns")
+_EXACT: Final = ("start_at_ns", "end_at_ns", "device", "stream", "correlation_id")
 _KINDS: Final = ("kernel", "copy", "graph_span")
 Key = tuple[str, str | None]
 """Kind (`kernel`, `copy` or `graph_span`) and device; None for all devices together."""
@@ -62,6 +63,8 @@ class Profile:
     source: str
     format: str
     part: Path
+    offset_ns: int = 0
+    """What takes its instants to the clock that files share."""
     counts: dict[Key, Count] = field(default_factory=dict)
 
     @property
@@ -88,11 +91,11 @@ def _of_kind(rows: Any, kind: str) -> Bools:
     return ~(has_word(rows.column("kind"), "kernel") | has_word(rows.column("kind"), "graph_span"))
 
 
-def read_profile(source: str, format_: str, part: Path) -> Profile:
-    """Return what a part of gpu_ops holds, implausible operations aside."""
-    profile = Profile(source, format_, part)
+def read_profile(source: str, format_: str, part: Path, offset_ns: int = 0) -> Profile:
+    """Return what a part of gpu_ops holds, without the operations that count nowhere."""
+    profile = Profile(source, format_, part, offset_ns)
     for group in row_groups([part], (*_COLUMNS, "quality")):
-        sound = ~has_word(group.column("quality"), "implausible")
+        sound = ~set_aside(group.column("quality"))
         device = words(group.column("device_key"))
         start, end = (numbers(group.column(c)) for c in _COLUMNS[2:])
         codes = device.indices.to_numpy()
@@ -111,8 +114,9 @@ def read_profile(source: str, format_: str, part: Path) -> Profile:
 def is_copy(this: Profile, other: Profile) -> bool:
     """Return whether all operations of one profile stand in another.
 
-    Two files of one format are copies only where they name the same devices at the same times: the
-    ranks of a load that runs in step look alike.
+    Two files of one format are copies only where they name the same devices at the same times, or
+    agree in every operation to the nanosecond, its ordinal, stream and correlation id: the ranks of
+    a load that runs in step look alike.
     """
     if not this.operations or this.operations > other.operations:
         return False
@@ -120,13 +124,48 @@ def is_copy(this: Profile, other: Profile) -> bool:
     pooled = [key for key in this.counts if key[1] is None]
     single = [key for key in this.counts if key[1] is not None]
     if same_format:
-        return all(_agrees(this, key, other, key, moved=False) for key in single)
+        named = all(_agrees(this, key, other, key, moved=False) for key in single)
+        return named or _is_rewritten(this, other, pooled)
     if all(_agrees(this, key, other, key) for key in pooled):
         return True
     return all(
         any(_agrees(this, key, other, theirs) for theirs in other.counts if theirs[0] == key[0])
         for key in single
     )
+
+
+def _is_rewritten(this: Profile, other: Profile, pooled: Sequence[Key]) -> bool:
+    """Return whether two files of one format hold the same operations in other words."""
+    theirs = [key for key in other.counts if key[1] is None]
+    firsts = this.span_ns[0], other.span_ns[0]
+    if set(pooled) != set(theirs) or this.operations < FEWEST:
+        return False
+    if firsts[0] + this.offset_ns != firsts[1] + other.offset_ns:
+        return False
+    alike = all(this.counts[key].may_equal(other.counts[key]) for key in pooled)
+    return alike and _print_of(this.part, firsts[0]) == _print_of(other.part, firsts[1])
+
+
+def _print_of(part: Path, zero_ns: int) -> int:
+    """Return a number that all operations give together, in whatever order, from `zero_ns` on."""
+    total = 0
+    for group in row_groups([part], (*_EXACT, "quality")):
+        sound = ~set_aside(group.column("quality"))
+        mixed = np.zeros(int(sound.sum()), np.uint64)
+        for name in _EXACT:
+            values = numbers(group.column(name))[sound]
+            values = values - zero_ns if name.endswith("_at_ns") else values
+            mixed = _mixed(mixed ^ values.astype(np.uint64))
+        total += int(mixed.sum(dtype=np.uint64))
+    return total % 2**64
+
+
+def _mixed(values: Any) -> Any:
+    """Return 64-bit numbers in which every bit depends on every bit of those given."""
+    for factor in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB):
+        values = (values ^ (values >> np.uint64(30))) * np.uint64(factor)
+        values = values + np.uint64(0x9E3779B97F4A7C15)
+    return values ^ (values >> np.uint64(31))
 
 
 def _agrees(this: Profile, key: Key, other: Profile, theirs: Key, *, moved: bool = True) -> bool:
@@ -148,7 +187,7 @@ def _times(part: Path, key: Key) -> tuple[Ints, Ints]:
     starts: list[Ints] = []
     lengths: list[Ints] = []
     for group in row_groups([part], (*_COLUMNS, "quality")):
-        here = _of_kind(group, kind) & ~has_word(group.column("quality"), "implausible")
+        here = _of_kind(group, kind) & ~set_aside(group.column("quality"))
         if device is not None:
             here &= has_word(group.column("device_key"), device)
         start, end = (numbers(group.column(c))[here] for c in _COLUMNS[2:])

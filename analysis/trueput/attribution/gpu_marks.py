@@ -135,6 +135,11 @@ def has_word(column: Any, word: str) -> Bools:
     return found
 
 
+def set_aside(quality: Any) -> Bools:
+    """Return for each operation whether it counts nowhere: its times or its device are unknown."""
+    return has_word(quality, "implausible") | has_word(quality, "no_device")
+
+
 def read_marks(paths: Sequence[Path]) -> Marks | None:
     """Return the step annotations of a run; None where no annotation names a step."""
     places = Places()

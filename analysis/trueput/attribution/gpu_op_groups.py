@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trueput.attribution.gpu_marks import has_word, numbers, words
+from trueput.attribution.gpu_marks import numbers, set_aside, words
 from trueput.attribution.records import Ints
 
 MAX_OPEN: Final = 64
@@ -114,9 +114,9 @@ class _Opened:
 
 
 def _by_place(rows: pa.Table) -> Iterator[Place]:
-    """Divide the plausible rows of a row group by file, device and kind."""
+    """Divide the rows that count of a row group by file, device and kind."""
     doubt = rows.column("quality")
-    if doubt.null_count < len(doubt) and (broken := has_word(doubt, "implausible")).any():
+    if doubt.null_count < len(doubt) and (broken := set_aside(doubt)).any():
         rows = rows.filter(pa.array(~broken))
     if not rows.num_rows:
         return

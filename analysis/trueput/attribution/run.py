@@ -31,6 +31,7 @@ PROBLEM_CODES = {
     "ATTR006": "Uniting the operations of devices failed; each question does it again.",
     "ATTR007": "Two profiles hold the same operations; they are counted once.",
     "ATTR008": "Nothing ties the clock of a profile to that of the others; it is not counted.",
+    "ATTR009": "A profile lies outside the run's requests and iterations: none of it is counted.",
 }
 
 
@@ -65,6 +66,9 @@ def attribute_run(run: RunInput) -> RunOutput:
         )
         out.aside, out.of_files = axis.aside, axis.problems
         run = replace(run, parts=axis.counted(run.parts))
+        from trueput.attribution.gpu_outside import profiles_outside
+
+        out.of_files += profiles_outside(run.parts, run.clocks, out.clock_fits)
     _gpu_steps(run, out)
     _gpu_union(run, out)
     return out

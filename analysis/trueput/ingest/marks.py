@@ -1,4 +1,9 @@
-"""Marking GPU operations that stay in the store and count nowhere: `quality` of gpu_ops."""
+"""What is put right in the operations of one profile once all of them are read, and told.
+
+Operations that stay in the store and count nowhere are marked in `quality`; vague devices are
+named; kernels of AMD devices that run into their successors are cut; and a capture that cannot have
+seen all that ran is marked in `operations_lost`, so that its gaps are not taken for idle time.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +12,41 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from trueput.arrow import arrow_schema
-from trueput.attribution.gpu_marks import numbers
+from trueput.attribution.gpu_marks import numbers, words
+from trueput.attribution.gpu_overflow import overflows
+from trueput.attribution.gpu_places import misplaced, places_of
 from trueput.attribution.gpu_plausible import bounds_of
-from trueput.ingest.read import rewrite
-from trueput.source_api import Problem, Severity
+from trueput.attribution.gpu_unseen import Launched, unseen_launches
+from trueput.ingest.read import FileResult, rewrite
+from trueput.rocm_rows import OVERFLOW_NS
+from trueput.source_api import MOST_LOST, Problem, Severity, loses_much
 from trueput.units import ns_text
 
 IMPLAUSIBLE = "implausible"
 """Word of gpu_ops.quality for an operation whose times cannot be."""
+NO_DEVICE = "no_device"
+"""Word of gpu_ops.quality for an operation whose device is not known."""
+CLIPPED = "clipped"
+"""Word of gpu_ops.quality for a kernel that was cut at its successor's start."""
+_ASIDE = ("INGEST007", "INGEST010")
+_KINETO = "kineto_json"
+_MOST_ROCM_GROUPS = 4
+
+
+def mark_operations(result: FileResult) -> list[Problem]:
+    """Put the operations of one file right, mark what does not count, and return what is told."""
+    part = result.parts.get("gpu_ops")
+    if part is None:
+        return []
+    broken = mark_implausible(part)
+    problems = [*([broken] if broken else []), *place_operations(part)]
+    aside = sum(p.count for p in problems if p.code in _ASIDE)
+    if result.source_name == _KINETO and _is_rocm(result):
+        problems += clip_overflows(part)
+    return problems + mark_lost(result, aside)
 
 
 def mark_implausible(part: Path) -> Problem | None:
@@ -49,6 +79,130 @@ def mark_implausible(part: Path) -> Problem | None:
         f"{start} ns on; they stay in gpu_ops with quality {IMPLAUSIBLE} and count nowhere"
     )
     return Problem("INGEST007", Severity.WARNING, text, count=count)
+
+
+def place_operations(part: Path) -> list[Problem]:
+    """Put operations that name no device of their own on the one they can only have run on.
+
+    Those of which several come into question are marked.
+    """
+    found = misplaced(part)
+    if found is None:
+        return []
+    meant = list(found.of.values())
+    placed = unknown = 0
+
+    def changed(rows: pa.Table) -> pa.Table:
+        nonlocal placed, unknown
+        at = places_of(rows, found)
+        lost = np.isin(at, [i for i, told in enumerate(meant) if told is None])
+        unknown += int(lost.sum())
+        placed += int((at >= 0).sum() - lost.sum())
+        for column, which in (("device_key", 0), ("device", 2)):
+            index = rows.schema.get_field_index(column)
+            values = [
+                now if here < 0 or (told := meant[here]) is None else told[which]
+                for now, here in zip(rows.column(index).to_pylist(), at.tolist(), strict=True)
+            ]
+            field = rows.schema.field(index)
+            rows = rows.set_column(index, field, pa.array(values, field.type))
+        return _with_quality(rows, lost, NO_DEVICE)
+
+    rewrite(part, "gpu_ops", changed)
+    problems: list[Problem] = []
+    if unknown:
+        text = (
+            "operations that do not say which of several devices they ran on; they stay in "
+            f"gpu_ops with quality {NO_DEVICE} and count nowhere"
+        )
+        problems.append(Problem("INGEST010", Severity.WARNING, text, count=unknown))
+    if placed:
+        text = (
+            "operations that do not say on which device they ran: taken to be the only possible one"
+        )
+        problems.append(Problem("INGEST011", Severity.INFO, text, count=placed))
+    return problems
+
+
+def clip_overflows(part: Path) -> list[Problem]:
+    """Cut kernels that run far into their successors on the same queue, and tell them."""
+    cuts = overflows(part)
+    if cuts is None:
+        return []
+    count = 0
+
+    def cut(rows: pa.Table) -> pa.Table:
+        nonlocal count
+        ends, which = cuts.ends_of(rows)
+        count += int(which.sum())
+        at = rows.schema.get_field_index("end_at_ns")
+        rows = rows.set_column(at, rows.schema.field(at), pa.array(ends, pa.int64()))
+        return _with_quality(rows, which, CLIPPED)
+
+    rewrite(part, "gpu_ops", cut)
+    if not count:
+        return []
+    text = (
+        f"kernels of an AMD device that ran over {ns_text(OVERFLOW_NS)} into their successors on "
+        f"the same queue; they end where the next one begins, with quality {CLIPPED}"
+    )
+    return [Problem("INGEST012", Severity.WARNING, text, count=count)]
+
+
+def mark_lost(result: FileResult, aside: int) -> list[Problem]:
+    """Mark a capture that lacks operations of its launches, or of which too many count nowhere.
+
+    `aside`: how many operations count nowhere.
+    """
+    captured = result.parts.get("gpu_captures")
+    if captured is None:
+        return []
+    reasons: list[str] = []
+    count = 0
+    if loses_much(aside, result.rows["gpu_ops"]):
+        reasons.append(f"{aside} of {result.rows['gpu_ops']} operations count nowhere")
+        count += aside
+    if launches := result.parts.get("gpu_launches"):
+        unseen = unseen_launches(result.parts["gpu_ops"], launches)
+        kinds: list[tuple[str, Launched]] = [("kernel", unseen.kernels)]
+        if not _hides_graphs(captured):
+            kinds.append(("graph", unseen.graphs))
+        for word, found in kinds:
+            if found.share_over(MOST_LOST):
+                reasons.append(
+                    f"{found.unseen} of {found.launches} {word} launches have no operation"
+                )
+                count += found.unseen
+    if not reasons:
+        return []
+    at = arrow_schema("gpu_captures").get_field_index("operations_lost")
+
+    def marked(rows: pa.Table) -> pa.Table:
+        return rows.set_column(at, rows.schema.field(at), pa.array([True] * len(rows), pa.bool_()))
+
+    rewrite(captured, "gpu_captures", marked)
+    text = f"{'; '.join(reasons)}: the devices ran unseen, and gaps are not known to be idle"
+    return [Problem("INGEST009", Severity.WARNING, text, count=count)]
+
+
+def _hides_graphs(captured: Path) -> bool:
+    """Return whether a capture is known to show no kernel of any graph."""
+    return any(pq.read_table(captured, columns=["graphs_hidden"]).column(0).to_pylist())
+
+
+def _is_rocm(result: FileResult) -> bool:
+    """Return whether a trace is of AMD devices, by their names or by the calls that launched."""
+    if part := result.parts.get("gpu_devices"):
+        names = pq.read_table(part, columns=["name"]).column(0).to_pylist()
+        if any(name is not None and name.upper().startswith("AMD") for name in names):
+            return True
+    if part := result.parts.get("gpu_launches"):
+        with pq.ParquetFile(part, read_dictionary=["api"]) as file:
+            for group in range(min(file.num_row_groups, _MOST_ROCM_GROUPS)):
+                column = words(file.read_row_group(group, ["api"]).column(0))
+                if any((api or "").startswith("hip") for api in column.dictionary.to_pylist()):
+                    return True
+    return False
 
 
 def mark_all(part: Path, word: str) -> None:

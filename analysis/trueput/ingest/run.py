@@ -32,7 +32,7 @@ from trueput.ingest.folders import (
     file_sha256,
     plain_sha256,
 )
-from trueput.ingest.marks import mark_all, mark_implausible
+from trueput.ingest.marks import mark_all, mark_operations
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
@@ -51,6 +51,10 @@ PROBLEM_CODES = {
     "INGEST006": "The file cannot be read (its permissions, or it went away); the rest was.",
     "INGEST007": "Operations with times that cannot be; they are kept, marked, and not counted.",
     "INGEST008": "The file is of a known format and holds no record: it tells nothing.",
+    "INGEST009": "Operations of launches are missing, or many count nowhere: gaps are not idle.",
+    "INGEST010": "Operations that ran on one of several devices; kept, marked, and not counted.",
+    "INGEST011": "Operations without a device or a process: on the only device it can have been.",
+    "INGEST012": "Kernels of AMD devices that ran far into their successors; they are cut there.",
 }
 
 Progress = Callable[[str, int, int], None]
@@ -296,7 +300,8 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
         for table, path in result.parts.items():
             parts.setdefault(table, []).append(path)
     facts = merge_facts(_facts(work))
-    _mark_implausible(work)
+    pa.default_memory_pool().release_unused()
+    _mark_operations(work)
     pa.default_memory_pool().release_unused()
     output = attribute_run(_run_input(work, parts, facts))
     work.problems += [(None, p) for p in output.problems]
@@ -346,11 +351,10 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
     return manifest, done
 
 
-def _mark_implausible(work: _Work) -> None:
-    """Mark the GPU operations of every file whose times cannot be."""
+def _mark_operations(work: _Work) -> None:
+    """Put the GPU operations of every file right, and tell what does not count."""
     for result in work.results:
-        if (part := result.parts.get("gpu_ops")) and (broken := mark_implausible(part)):
-            work.problems.append((result.source_id, broken))
+        work.problems += [(result.source_id, p) for p in mark_operations(result)]
 
 
 def _to_utc(work: _Work, output: RunOutput) -> None:

@@ -40,6 +40,8 @@ _WARNINGS: Final = (
     ("not permitted or not supported", re.compile(r"permission|privileg|not support|unsupported",
                                                   re.IGNORECASE)),
 )  # fmt: skip
+_OF_OTHERS = re.compile(r"sampl|\bos\b|osrt|ftrace|context switch|nvtx|network|cpu", re.IGNORECASE)
+_OF_GPUS = re.compile(r"cuda|cupti|gpu|kernel|graph", re.IGNORECASE)
 _LOST = re.compile(r"(\d[\d,]{0,17}) [\w ]{0,40}?(?:dropped|lost|discarded)", re.IGNORECASE)
 
 
@@ -52,6 +54,8 @@ class Told:
     utc_ns: int | None = None
     duration_ns: int | None = None
     lost: int = 0
+    loses_operations: bool = False
+    """Whether a warning says that events were lost, and does not speak of the host alone."""
     overhead_ns: int | None = None
 
     @property
@@ -149,6 +153,8 @@ def _read_warnings(tables: Tables, tally: Tally, told: Told) -> None:
         text = (row["text"] or "")[:4096]
         word = next((w for w, pattern in _WARNINGS if pattern.search(text)), "other")
         classes[word] = classes.get(word, 0) + 1
+        of_host = _OF_OTHERS.search(text) and not _OF_GPUS.search(text)
+        told.loses_operations |= word == _WARNINGS[0][0] and not of_host
         told.lost += sum(int(n.replace(",", "")) for n in _LOST.findall(text)[:8])
     told.lost = min(told.lost, 2**62)
     if classes:

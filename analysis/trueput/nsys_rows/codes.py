@@ -30,5 +30,7 @@ CODES: Final[Codes] = {
     "NSYS021": (Severity.INFO, "launches that waited for a full command buffer"),
     "NSYS022": (Severity.INFO, "graph spans instead of kernels: gaps inside a span are not seen"),
     "NSYS023": (Severity.WARNING, "sampled ratios outside 0..1: missing"),
+    "NSYS024": (Severity.WARNING, "operations were lost: gaps between the rest are not idle"),
+    "NSYS025": (Severity.WARNING, "kernels without a name: it is not known which communicate"),
 }
 """Code -> severity and meaning."""

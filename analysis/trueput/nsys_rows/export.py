@@ -15,7 +15,7 @@ from trueput.nsys_rows.operations import Counts, Operations, long_from_span
 from trueput.nsys_rows.ranges import Ranges
 from trueput.nsys_rows.samples import read_samples
 from trueput.nsys_rows.tables import Names, Tables
-from trueput.source_api import Batch, Clock, Fact, Item
+from trueput.source_api import Batch, Clock, Fact, Item, loses_much
 from trueput.tally import Tally
 
 TABLES: Final = (
@@ -61,11 +61,12 @@ def read_export(
     yield from read_samples(tables, tally)
     counts = operations.counts
     damaged = partial or counts.damaged or calls.damaged or ranges.damaged
+    damaged = damaged or counts.nameless > 0
     rows = list(devices.rows())
     if rows:
         yield Batch("gpu_devices", rows)
     captured = _capture(told, counts, calls, damaged=damaged)
-    captured["operations_lost"] = lost or counts.damaged
+    captured["operations_lost"] = lost or counts.damaged or _loses(told, counts, tally)
     yield Batch("gpu_captures", [captured])
     yield Fact("profiled", True)
     hardware = devices.hardware()
@@ -95,6 +96,17 @@ def _capture(told: Told, counts: Counts, calls: LaunchCounts, *, damaged: bool) 
     }
 
 
+def _loses(told: Told, counts: Counts, tally: Tally) -> bool:
+    """Say whether operations are missing that the export, or the profiler, lost."""
+    dropped = counts.dropped if loses_much(counts.dropped, counts.total) else 0
+    if dropped:
+        tally.add("NSYS024", text=f"{dropped} of {counts.total} dropped", count=dropped)
+    if told.loses_operations:
+        text = f"the profiler says so, {told.lost or 'how many it does not say'}"
+        tally.add("NSYS024", text=text, count=max(1, told.lost))
+    return bool(dropped) or told.loses_operations
+
+
 def _graphs_hidden(counts: Counts, calls: LaunchCounts) -> bool:
     """Say whether graphs were launched and nothing but whole spans, or nothing, is seen of them."""
     if not calls.graph_launches or counts.graph_nodes:
@@ -116,5 +128,7 @@ def _judge(tally: Tally, told: Told, counts: Counts, calls: LaunchCounts, device
         tally.add("NSYS022", count=spans)
     if devices.unknown():
         tally.add("NSYS017", count=devices.unknown())
+    if counts.nameless:
+        tally.add("NSYS025", count=counts.nameless)
     if counts.without_process:
         tally.add("NSYS018", count=counts.without_process)

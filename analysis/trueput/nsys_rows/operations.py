@@ -60,6 +60,8 @@ class Counts:
     first_ns: int | None = None
     last_ns: int | None = None
     without_process: int = 0
+    nameless: int = 0
+    """Kernels whose name is not in the export."""
 
     @property
     def total(self) -> int:
@@ -174,9 +176,12 @@ class Operations:
     def _own(self, batch: pa.RecordBatch, kind: str, more: tuple[str, ...]) -> dict[str, Any]:
         if kind == "kernel":
             if not more:
-                return {"class": text_of(len(batch), "compute")}
+                self.counts.nameless += len(batch)
+                return {}
             ids = coded(batch.column(more[0]))
             texts = self.names.of(ids.values)
+            if None in texts:
+                self.counts.nameless += int(ids.flags([t is None for t in texts]).sum())
             return {"name": ids.text(texts), "class": ids.text([_class(t) for t in texts])}
         if kind == "graph_span":
             return {}
@@ -206,8 +211,11 @@ def text_of(rows: int, text: str) -> Column:
 
 
 @lru_cache(maxsize=8192)
-def _class(name: str | None) -> str:
-    return "communication" if name and COMMUNICATION.search(name) else "compute"
+def _class(name: str | None) -> str | None:
+    """Return what a kernel is for; None without its name."""
+    if name is None:
+        return None
+    return "communication" if COMMUNICATION.search(name) else "compute"
 
 
 def long_from_span(tables: Tables) -> int | None:

@@ -112,7 +112,8 @@ def test_other_number_types_and_unsigned_ids(tmp_path: Path) -> None:
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    files = write_parquetdir(tmp_path / "profile", {**CONTENT, MEMCPY: CONTENT[KERNEL]})
+    sound = [CONTENT[KERNEL][0], CONTENT[KERNEL][2]]
+    files = write_parquetdir(tmp_path / "profile", {**CONTENT, KERNEL: sound, MEMCPY: sound})
     files[RUNTIME].write_bytes(files[RUNTIME].read_bytes()[:-20])
     items = read_folder(files)[KERNEL]
     assert problems_of(items)["NSYS002"] >= 1

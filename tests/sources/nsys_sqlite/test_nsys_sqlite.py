@@ -374,6 +374,47 @@ def test_warnings_are_classed_and_overhead_is_summed(tmp_path: Path) -> None:
     assert "/home" not in repr(items)
 
 
+@pytest.mark.parametrize(
+    ("text", "is_lost"),
+    [
+        ("1,234 CUDA events were dropped", True),
+        ("Dropped 50000 CUPTI buffers", True),
+        ("Some events were lost", True),
+        ("35 CPU IP samples were lost", False),
+        ("OS runtime events were dropped", False),
+        ("Some NVTX events were discarded", False),
+        ("Not all events might have been collected", False),
+    ],
+)
+def test_a_warning_of_lost_gpu_events_takes_idle_away(
+    tmp_path: Path, text: str, is_lost: bool
+) -> None:
+    items = items_of(tmp_path, {**eager(), "DIAGNOSTIC_EVENT": [{"severity": 2, "text": text}]})
+    [capture] = rows_of(items)["gpu_captures"]
+    assert (capture["status"], capture["operations_lost"]) == ("whole", is_lost)
+    assert ("NSYS024" in problems_of(items)) is is_lost
+
+
+@pytest.mark.parametrize(("broken", "is_lost"), [(1, False), (2, True)])
+def test_many_dropped_operations_are_a_loss(tmp_path: Path, broken: int, is_lost: bool) -> None:
+    """Of a hundred, one that ends before it starts is a blemish, two are not."""
+    kernels = [kernel(i * 10, i * 10 + (-1 if i <= broken else 5), i) for i in range(1, 101)]
+    items = items_of(tmp_path, {"StringIds": strings(), KERNEL: kernels})
+    assert problems_of(items)["NSYS003"] == broken
+    assert problems_of(items).get("NSYS024", 0) == (broken if is_lost else 0)
+    assert rows_of(items)["gpu_captures"][0]["operations_lost"] is is_lost
+
+
+def test_kernels_without_a_name_have_no_class(tmp_path: Path) -> None:
+    named = found(tmp_path, {"StringIds": strings(), KERNEL: [kernel(1, 2, 1, demangledName=3)]})
+    assert named["gpu_ops"][0]["class"] == "communication"
+    items = items_of(tmp_path, {KERNEL: [kernel(1, 2, 1, demangledName=3), kernel(3, 4, 2)]})
+    assert [op["class"] for op in rows_of(items)["gpu_ops"]] == [None, None]
+    [capture] = rows_of(items)["gpu_captures"]
+    assert (capture["status"], capture["operations_lost"]) == ("partial", False)
+    assert problems_of(items)["NSYS025"] == 2
+
+
 def test_gpu_metrics(tmp_path: Path) -> None:
     content: Content = {
         **session(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trueput.gate.evidence import GOODPUT, Evidence
-from trueput.gate.figures import RunFigures, number, text, whole
+from trueput.gate.figures import Row, RunFigures, number, text, whole
 from trueput.gate.limits_text import against, by_more, did_not
 from trueput.gate.rule_api import BLOCKING, Finding, Outcome, Rule, bounds_text, finding
 from trueput.gate.rungs import Rung
@@ -162,11 +162,18 @@ def _where_it_went(evidence: Evidence) -> str:
     )
 
 
+def _is_bounded_idle(row: Row) -> bool:
+    return text(row, "work") == "idle" and text(row, "basis") == "bounded"
+
+
 def _cells(runs: Sequence[RunFigures]) -> dict[tuple[str, str], float] | None:
-    """Return each cell's mean share of device time in the window; ``None`` if a run has none."""
+    """Return each cell's mean share of device time in the window; ``None`` if a run has none.
+
+    Nor is one of a run whose profile hid or lost operations: its gaps are no work.
+    """
     total: dict[tuple[str, str], float] = {}
     for run in runs:
-        if not run.gpu_ledger:
+        if not run.gpu_ledger or any(_is_bounded_idle(row) for row in run.gpu_ledger):
             return None
         for row in run.gpu_ledger:
             span, devices = whole(row, "window_ns") or run.window_ns, whole(row, "devices") or 1

@@ -33,7 +33,7 @@ file's name, else by the file, since every worker may call itself rank 0.
 | KINETO012 | launches without any GPU operation: blind, not idle |
 | KINETO013 | graph launches without any of their kernels: blind, not idle |
 | KINETO014 | one operation takes more than half of the trace |
-| KINETO015 | the profiler says that it lost records |
+| KINETO015 | the profiler stopped early: what ran after that was not recorded |
 | KINETO016 | times from an unknown zero |
 | KINETO017 | epoch times although a base is given: not added |
 | KINETO018 | metadata that could not be read |
@@ -41,6 +41,9 @@ file's name, else by the file, since every worker may call itself rank 0.
 | KINETO020 | GPU operations that name no device |
 | KINETO021 | the file is cut behind its events: the capture is `partial` |
 | KINETO022 | log lines, or commas behind the last event: passed over, the capture is `partial` |
+| KINETO023 | records outside the profiler's window, such as those of its warm-up |
+| KINETO024 | GPU operations told by a begin and an end (B, E): not read, gaps are not idle |
+| KINETO025 | so many operations were dropped that gaps between the rest are not idle |
 """
 
 from __future__ import annotations

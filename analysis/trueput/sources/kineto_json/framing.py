@@ -150,6 +150,8 @@ class Framer:
         match = _FIRST.match(start)
         if match is None:
             return b""
+        if match[1] in b"BE":  # a begin is no operation that is read, and is counted
+            return b""
         if match[1] != b"X":
             return start[: match.end(1) + 1]
         if match[2] is None or match[2].decode("latin-1").lower() in self.wanted:

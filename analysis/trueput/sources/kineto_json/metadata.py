@@ -1,4 +1,4 @@
-"""What a trace says beside its events: time base, devices, rank, versions, lost records.
+"""What a trace says beside its events: time base, devices, rank, versions, records left out.
 
 Only the named keys are looked at, wherever they stand (before or after the events), so that
 environment, host, user and command lines are never read, and a broken value costs only itself.
@@ -16,7 +16,7 @@ _KEYS = re.compile(
     r'"(schemaVersion|deviceProperties|distributedInfo|baseTimeNanoseconds|vllm_version'
     r'|cuda_runtime_version|hip_runtime_version)"\s*:\s*'
 )
-_LOST = re.compile(r"Out-of-range = ([1-9]\d{0,15})\b")
+_OUTSIDE = re.compile(r"Out-of-range = ([1-9]\d{0,15})\b")
 _STOPPED = re.compile(r"CUPTI stopped early\? = 1")
 _NOT_AVAILABLE = re.compile(r"(:\s*)N/A(?=\s*[,}\]])")
 _MAX_INT = 1 << 62
@@ -41,7 +41,8 @@ class Metadata:
     world_size: int | None = None
     engine_version: str | None = None
     devices: list[Device] = field(default_factory=list)
-    lost_records: int | None = None
+    outside_records: int = 0
+    """Records that the profiler left out because they lie outside its window."""
     stopped_early: bool = False
     unreadable: list[str] = field(default_factory=list)
 
@@ -54,9 +55,7 @@ class Metadata:
                 self._set(match[1], value)
             elif match[1] not in self.unreadable:
                 self.unreadable.append(match[1])
-        lost = [int(n) for n in _LOST.findall(text)]
-        if lost:
-            self.lost_records = (self.lost_records or 0) + sum(lost)
+        self.outside_records += sum(int(n) for n in _OUTSIDE.findall(text))
         self.stopped_early = self.stopped_early or _STOPPED.search(text) is not None
 
     def _set(self, key: str, value: Any) -> None:

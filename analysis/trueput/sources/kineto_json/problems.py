@@ -26,7 +26,7 @@ TEXTS = {
     "KINETO012": (_W, "work was launched and no GPU operation was recorded: blind, not idle"),
     "KINETO013": (_W, "graphs were launched and no kernel of one was recorded: blind, not idle"),
     "KINETO014": (_W, "one operation takes more than half of the trace"),
-    "KINETO015": (_W, "the profiler says that it lost records"),
+    "KINETO015": (_W, "the profiler stopped early: what ran after that was not recorded"),
     "KINETO016": (_W, "times count from an unknown zero: no baseTimeNanoseconds"),
     "KINETO017": (_I, "times are epoch times already: baseTimeNanoseconds was not added"),
     "KINETO018": (_W, "metadata could not be read"),
@@ -34,6 +34,9 @@ TEXTS = {
     "KINETO020": (_W, "a GPU operation names no device"),
     "KINETO021": (_W, "the file is cut behind its events: what stood there is not known"),
     "KINETO022": (_W, "text that is no JSON stands in the document: passed over"),
+    "KINETO023": (_I, "records outside the profiler's window, such as those of its warm-up"),
+    "KINETO024": (_W, "a GPU operation is told by a begin and an end (B, E): not read"),
+    "KINETO025": (_W, "so many operations were dropped that gaps between the rest are not idle"),
 }
 
 PROBLEM_CODES: Mapping[str, str] = {code: text for code, (_, text) in TEXTS.items()}

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from trueput.clock import ClockKind
 from trueput.scan import Damage, JsonTexts, byte_chunks
-from trueput.source_api import Batch, Clock, Fact, Item, ReadOptions
+from trueput.source_api import Batch, Clock, Fact, Item, ReadOptions, loses_much
 from trueput.sources.kineto_json.framing import MAX_TAIL, Framer, Segment
 from trueput.sources.kineto_json.metadata import Device, Metadata
 from trueput.sources.kineto_json.names import file_rank, process_key
@@ -233,9 +233,10 @@ class Reader:
     def _capture(self) -> dict[str, Any]:
         totals, metadata = self._ready.totals, self._metadata
         from_graphs = _from_graphs(totals)
-        lost = bool(self._partial or self._problems.count("KINETO004"))
+        broken = bool(self._partial or self._problems.count("KINETO004"))
         # a file that ends behind its list of events, or was repaired, may hold all of them
-        partial = lost or bool(self._problems.count("KINETO005", "KINETO021", "KINETO022"))
+        partial = broken or bool(self._problems.count("KINETO005", "KINETO021", "KINETO022"))
+        lost = broken or metadata.stopped_early or totals.begins > 0 or _drops_much(totals)
         return {
             "profiler": "kineto",
             "schema_version": metadata.schema_version,
@@ -248,7 +249,7 @@ class Reader:
             "operations_lost": lost,
             "kernel_rows": totals.kernels,
             "graph_span_rows": 0,
-            "dropped_rows": self._problems.count(*_LOST_EVENTS) + (metadata.lost_records or 0),
+            "dropped_rows": self._problems.count(*_LOST_EVENTS),
             "overhead_ns": totals.overhead_ns,
             "started_at_ns": totals.first_ns,
             "ended_at_ns": totals.last_ns,
@@ -263,7 +264,7 @@ class Reader:
             yield Fact("engine_version", self._metadata.engine_version)
 
     def _judge(self) -> None:
-        """Say what the sums tell: blind captures, lost records, one operation that is too long."""
+        """Say what the sums tell: blind captures, lost operations, one that is too long."""
         totals, metadata, add = self._ready.totals, self._metadata, self._problems.add
         if not totals.operations:
             add("KINETO012" if totals.launches else "KINETO011")
@@ -272,13 +273,19 @@ class Reader:
         span = totals.ops_last_ns - totals.ops_first_ns
         if totals.operations >= 20 and totals.longest_ns * 2 > span:
             add("KINETO014", detail=f"{totals.longest_ns} ns of {span} ns")
-        lost = (metadata.lost_records or 0) + metadata.stopped_early
-        early = "the profiler stopped early" if metadata.stopped_early else ""
-        add("KINETO015", lost, detail=early)
+        add("KINETO015", int(metadata.stopped_early))
+        add("KINETO023", metadata.outside_records)
+        add("KINETO024", totals.begins)
+        if _drops_much(totals):
+            add("KINETO025", totals.dropped)
         if metadata.unreadable:
             add("KINETO018", len(metadata.unreadable), detail=", ".join(metadata.unreadable))
         if totals.capture_ranges:
             add("KINETO019")
+
+
+def _drops_much(totals: Totals) -> bool:
+    return loses_much(totals.dropped, totals.operations + totals.dropped)
 
 
 def _window(segments: Iterator[Segment], taken: list[Segment]) -> Iterator[Any]:

@@ -47,9 +47,9 @@ MAX_INSTANT = 1 << 62
 # Constants with their types: pyarrow looks for a library of dates whenever it must infer one.
 _NUMBER = {n: pa.scalar(n, pa.int64()) for n in (None, 0, 1, MAX_INSTANT)}
 _NO_TEXT = pa.scalar(None, pa.string())
-_COMPLETE, _KERNEL, _OVERHEAD, _ZERO_DURATION, _UNKNOWN, _PUSH_POP = (
+_COMPLETE, _BEGIN, _KERNEL, _OVERHEAD, _ZERO_DURATION, _UNKNOWN, _PUSH_POP = (
     pa.scalar(word, pa.string())
-    for word in ("X", "kernel", "overhead", "zero_duration", "?", "push_pop")
+    for word in ("X", "B", "kernel", "overhead", "zero_duration", "?", "push_pop")
 )
 _FALSE = pa.scalar(False, pa.bool_())
 ABSOLUTE_FROM_NS = 100_000_000_000_000_000
@@ -64,6 +64,10 @@ class Totals:
 
     kernels: int = 0
     operations: int = 0
+    dropped: int = 0
+    """Operations without a usable time."""
+    begins: int = 0
+    """Operations told by a begin and an end, which are not read."""
     launches: int = 0
     graph_launches: int = 0
     ranges: int = 0
@@ -100,6 +104,9 @@ class Rows:
         args = texts["args"].combine_chunks()
         phase = pc.equal(texts["ph"], _COMPLETE)
         category = self._map(texts["cat"], str.lower, pa.string())
+        if not pc.all(phase).as_py():
+            begins = pc.and_(pc.equal(texts["ph"], _BEGIN), pc.is_in(category, _OPERATION_WORDS))
+            self.totals.begins += _count(begins)
         size = pc.coalesce(pc.struct_field(args, "bytes"), pc.struct_field(args, "size"))
         events = pa.table({
             "name": texts["name"],
@@ -158,7 +165,9 @@ class Rows:
         return events.append_column("start", start).append_column("end", end)
 
     def _operations(self, events: pa.Table) -> pa.Table | None:
+        told = events.num_rows
         events = self._timed(events)
+        self.totals.dropped += told - events.num_rows
         if not events.num_rows:
             return None
         kind = self._map(events["cat"], OPERATIONS.__getitem__, pa.string())

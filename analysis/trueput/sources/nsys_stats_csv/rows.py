@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from trueput.source_api import BATCH_ROWS, Batch, Item
+from trueput.source_api import BATCH_ROWS, Batch, Item, loses_much
 from trueput.tally import Tally
 from trueput.units import to_ns
 
@@ -158,7 +158,8 @@ class Operations:
         return {
             "profiler": "nsys",
             "status": "partial" if partial else "whole",
-            "operations_lost": partial and not (self._in_order and self.traces == 1),
+            "operations_lost": (partial and not (self._in_order and self.traces == 1))
+            or loses_much(self.dropped, self.kernels + self.others + self.dropped),
             "kernel_rows": self.kernels,
             "graph_span_rows": self.spans,
             "dropped_rows": self.dropped,

@@ -1,7 +1,7 @@
 -- One row per run and profiled device: what its captures, of all files that saw it, cannot show.
 -- is_blind: graph launches were seen without their kernels, so gaps cannot be called idle.
--- is_partial: operations were lost to damage, and may have run in any gap. Damage that left the
--- operations whole (calls, annotations) does not count.
+-- is_partial: operations were lost, and may have run in any gap. Damage that left the operations
+-- whole (calls, annotations) does not count.
 -- first_op, last_op: between them the device was certainly watched.
 -- Runs that an older version read say neither: then the mode of graphs and the file's status decide.
 WITH captures AS (

@@ -3,7 +3,7 @@
 -- heaviest takes the rest, so that the cells of a device sum to the window. Time of a class that no
 -- work was found for is unattributed: no time leaves with a join.
 -- Gaps inside the capture are idle; outside it, where graph launches hide their kernels, or where
--- operations were lost to damage, nothing is known: unattributed, and idle's high says how much of it
+-- operations were lost, nothing is known: unattributed, and idle's high says how much of it
 -- may be idle.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH classes AS (

@@ -1,7 +1,7 @@
 -- One row per run, device, class of time and step: how long the device was in it, inside the window.
 -- The device's time is cut at every start and end of an operation; a piece is compute where a
 -- compute kernel runs, else communication, else copy (so both are exposed only), else graph_span,
--- which is whatever is no kernel, copy or memset.
+-- which is whatever is no kernel, copy or memset, and kernels whose class is not known.
 -- A piece belongs to the step of the operation of its class that started last; -1 where none is known.
 -- Computed once. The ledger reads it several times, and there are two cuts for each operation.
 WITH edges AS (
@@ -10,12 +10,12 @@ WITH edges AS (
     max(compute_step) AS compute_step, max(communication_step) AS communication_step, max(copy_step) AS copy_step
   FROM (
     SELECT o.run_id, o.device_key, e.at_ns,
-      CASE WHEN o.kind = 'kernel' AND o.class IS DISTINCT FROM 'communication' THEN e.change ELSE 0 END AS compute,
+      CASE WHEN o.kind = 'kernel' AND o.class = 'compute' THEN e.change ELSE 0 END AS compute,
       CASE WHEN o.kind = 'kernel' AND o.class = 'communication' THEN e.change ELSE 0 END AS communication,
       CASE WHEN o.kind IN ('memcpy', 'memset') THEN e.change ELSE 0 END AS copy,
-      CASE WHEN o.kind IN ('kernel', 'memcpy', 'memset') THEN 0 ELSE e.change END AS span,
-      CASE WHEN e.change = 1 AND o.kind = 'kernel' AND o.class IS DISTINCT FROM 'communication'
-        THEN o.gpu_step_ix END AS compute_step,
+      CASE WHEN o.kind IN ('memcpy', 'memset') OR (o.kind = 'kernel' AND o.class IS NOT NULL) THEN 0
+        ELSE e.change END AS span,
+      CASE WHEN e.change = 1 AND o.kind = 'kernel' AND o.class = 'compute' THEN o.gpu_step_ix END AS compute_step,
       CASE WHEN e.change = 1 AND o.kind = 'kernel' AND o.class = 'communication' THEN o.gpu_step_ix END AS communication_step,
       CASE WHEN e.change = 1 AND o.kind IN ('memcpy', 'memset') THEN o.gpu_step_ix END AS copy_step
     FROM int_gpu_op_steps AS o

@@ -101,11 +101,11 @@ WITH has AS (
     {'question': 'GPU activity',
      'best_basis': CASE WHEN is_blind OR is_partial THEN 'bounded' WHEN operations > 0 THEN 'measured'
        WHEN has_telemetry OR (steps > 0 AND uncovered IS NULL) THEN 'reported' ELSE 'unknown' END,
-     'source': CASE WHEN is_partial THEN 'profile that lost operations to damage: unions are at least, idle at most'
+     'source': CASE WHEN is_partial THEN 'profile that lost operations: unions are at least, idle at most'
        WHEN is_blind THEN 'profile without the kernels of graph launches: unions are at least, idle at most'
        WHEN operations > 0 THEN 'profile' WHEN has_telemetry THEN 'telemetry: shares of time in which something ran, not what ran'
        WHEN steps > 0 THEN 'engine steps: time in iterations, not GPU time' END,
-     'improve': CASE WHEN is_partial THEN 'give the whole profile: this file is damaged'
+     'improve': CASE WHEN is_partial THEN 'give a profile that holds every operation: `trueput doctor` says what this one lost'
        WHEN is_blind THEN 'profile every kernel of a graph (nsys: --cuda-graph-trace=node), or run with --enforce-eager'
        WHEN uncovered IS NOT NULL THEN concat('keep the engine''s whole record: ', uncovered)
        WHEN operations = 0 AND steps = 0 AND NOT has_telemetry THEN 'run the engine with --enable-logging-iteration-details, or under a profiler' END},

@@ -1,0 +1,206 @@
+"""Launches of a profile whose operations it does not hold: the device ran unseen.
+
+Between the first and the last launch that has an operation, every kernel launch and every graph
+launch should have one; of 18,000 such launches in recorded traces all do. Before and behind lie
+the edges of a capture: what was launched before the device was watched, and what still waited when
+it ended. A stream holds 1,024 launches at most, so that more at an edge are no edge. Where no
+launch has an operation, the launches while operations ran are looked at.
+
+An operation without a correlation id, or without a process, may be that of any launch: as many
+launches are taken to have one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from trueput.attribution.gpu_marks import Bools, has_word, numbers, row_groups, words
+from trueput.attribution.records import Ints
+from trueput.nsys_rows.keys import KeySet
+from trueput.source_api import MOST_LOST
+
+QUEUE_DEPTH: Final = 1_024
+"""Launches that a stream takes before the host has to wait."""
+
+_KERNEL: Final = re.compile(r"Launch.*Kernel|^(?:cuda|cu)Launch(?:Grid(?:Async)?)?$")
+_GRAPH: Final = re.compile(r"GraphLaunch")
+_OPERATION: Final = ("kind", "process_key", "correlation_id")
+_LAUNCH: Final = ("process_key", "api", "correlation_id")
+_NEITHER, _OF_KERNEL, _OF_GRAPH = 0, 1, 2
+_FAR: Final = np.iinfo(np.int64)
+
+
+@dataclass
+class Launched:
+    """Launches of one kind that should have an operation, and how many of them have none."""
+
+    launches: int = 0
+    unseen: int = 0
+
+    def share_over(self, limit: float) -> bool:
+        """Return whether more than this share has none."""
+        return self.unseen > limit * self.launches
+
+
+@dataclass
+class Unseen:
+    """The kernel launches and the graph launches of one file."""
+
+    kernels: Launched = field(default_factory=Launched)
+    graphs: Launched = field(default_factory=Launched)
+
+
+@dataclass
+class _Reach:
+    """From when to when something was (ns)."""
+
+    first_ns: int = _FAR.max
+    last_ns: int = _FAR.min
+
+    def add(self, at_ns: Ints) -> None:
+        if not at_ns.size:
+            return
+        self.first_ns = min(self.first_ns, int(at_ns.min()))
+        self.last_ns = max(self.last_ns, int(at_ns.max()))
+
+
+@dataclass
+class _Ran:
+    """The launches that have an operation, by process, and operations of unknown launches."""
+
+    keys: KeySet = field(default_factory=KeySet)
+    processes: dict[str | None, int] = field(default_factory=dict)
+    unkeyed: int = 0
+
+    def number(self, process: str | None) -> int:
+        return self.processes.setdefault(process, len(self.processes))
+
+
+def unseen_launches(operations: Path, launches: Path) -> Unseen:
+    """Return the launches of one file that have no operation; the parts are those of the file.
+
+    Instants are read only where so many launches have none that it matters when they were made.
+    """
+    ran = _ran(operations)
+    total: Ints = np.zeros(3, np.int64)
+    missing: Ints = np.zeros(3, np.int64)
+    for rows in row_groups([launches], _LAUNCH):
+        what, _, joined = _judged(rows, ran)
+        total += np.bincount(what, minlength=3)
+        missing += np.bincount(what[~joined], minlength=3)
+    # what lies at an edge has no operation: at least total - missing launches lie between
+    few = missing <= MOST_LOST * (total - missing)
+    if (few[1:] | (missing[1:] <= ran.unkeyed)).all():
+        return Unseen()
+    return _between(operations, launches, ran)
+
+
+def _between(operations: Path, launches: Path, ran: _Ran) -> Unseen:
+    """Count the launches that lie between those that have an operation."""
+    columns = (*_LAUNCH, "start_at_ns")
+    reach: dict[int, _Reach] = {}
+    for rows in row_groups([launches], columns):
+        _, process, joined = _judged(rows, ran)
+        start = numbers(rows.column("start_at_ns"))
+        for number in np.unique(process[joined]).tolist():
+            reach.setdefault(number, _Reach()).add(start[joined & (process == number)])
+    span = _span(operations)
+    found = Unseen()
+    edges: dict[tuple[int, int, bool], int] = {}
+    for rows in row_groups([launches], columns):
+        what, process, joined = _judged(rows, ran)
+        start = numbers(rows.column("start_at_ns"))
+        for number in np.unique(process).tolist():
+            mine, seen = process == number, reach.get(number, span)
+            before, behind = start < seen.first_ns, start > seen.last_ns
+            for kind, launched in ((_OF_KERNEL, found.kernels), (_OF_GRAPH, found.graphs)):
+                which = mine & (what == kind)
+                inside = which & ~before & ~behind
+                launched.launches += int(inside.sum())
+                launched.unseen += int((inside & ~joined).sum())
+                for late, edge in ((False, before), (True, behind)):
+                    place = number, kind, late
+                    edges[place] = edges.get(place, 0) + int((which & edge).sum())
+    for (_, kind, _), count in edges.items():
+        launched = found.kernels if kind == _OF_KERNEL else found.graphs
+        if count > QUEUE_DEPTH:
+            launched.launches += count
+            launched.unseen += count
+    for launched in (found.kernels, found.graphs):
+        launched.unseen = max(0, launched.unseen - ran.unkeyed)
+    return found
+
+
+def _ran(part: Path) -> _Ran:
+    """Return what the operations tell: the launches that they have."""
+    ran = _Ran()
+    for rows in row_groups([part], _OPERATION):
+        ids = numbers(rows.column("correlation_id"))
+        codes, processes = _codes(rows)
+        unknown: Bools = (ids <= 0) | (codes == len(processes) - 1)
+        if unknown.any():
+            ran.unkeyed += int((unknown & has_word(rows.column("kind"), "kernel")).sum())
+        for code, process in enumerate(processes[:-1]):
+            ran.keys.add(ran.number(process), ids if len(processes) == 2 else ids[codes == code])
+    return ran
+
+
+def _judged(rows: Any, ran: _Ran) -> tuple[Any, Any, Bools]:
+    """Return for each launch what it launched, its process, and whether it has an operation.
+
+    A launch whose process or id is not known launched nothing that could be missed.
+    """
+    ids = numbers(rows.column("correlation_id"))
+    codes, processes = _codes(rows)
+    number = np.array([ran.number(process) for process in processes], np.int64)
+    if len(processes) == 2:
+        joined = ran.keys.holds(int(number[0]), ids)
+    else:
+        joined = np.zeros(ids.size, np.bool_)
+        for code in range(len(processes) - 1):
+            here = np.flatnonzero(codes == code)
+            joined[here] = ran.keys.holds(int(number[code]), ids[here])
+    what = _kinds(rows.column("api"))
+    unknown = (ids <= 0) | (codes == len(processes) - 1)
+    if unknown.any():
+        what = np.where(unknown, _NEITHER, what)
+    return what, number[codes], joined
+
+
+def _span(part: Path) -> _Reach:
+    """Return when the operations of a file ran."""
+    span = _Reach()
+    for rows in row_groups([part], ("start_at_ns", "end_at_ns")):
+        for name in ("start_at_ns", "end_at_ns"):
+            span.add(numbers(rows.column(name)))
+    return span
+
+
+def _codes(rows: Any) -> tuple[Any, Sequence[str | None]]:
+    """Return the process of each row as a position in a list that ends with None."""
+    column = words(rows.column("process_key"))
+    names: list[str | None] = [*column.dictionary.to_pylist(), None]
+    return _filled(column, len(names) - 1), names
+
+
+def _kinds(column: Any) -> Any:
+    """Return for each launch what its name says that it launched."""
+    array = words(column)
+    names = [text or "" for text in array.dictionary.to_pylist()] + [""]
+    kinds = np.array(
+        [_OF_GRAPH if _GRAPH.search(n) else _OF_KERNEL if _KERNEL.search(n) else 0 for n in names],
+        np.int64,
+    )
+    return kinds[_filled(array, len(names) - 1)]
+
+
+def _filled(array: Any, other: int) -> Any:
+    """Return the positions of a dictionary column, `other` for NULL."""
+    indices = array.indices.fill_null(other) if array.null_count else array.indices
+    return indices.to_numpy(zero_copy_only=False)

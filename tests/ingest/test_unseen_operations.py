@@ -1,0 +1,321 @@
+"""What a profile did not record is not idle, and operations without a place make no device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ingest.made import write_log
+
+from trueput.attribution.gpu_unseen import Launched, unseen_launches
+from trueput.verbs.ingest import ingest
+from trueput.verbs.opening import Reading
+from trueput.verbs.sql import sql
+
+BASE_NS = 1_767_189_312_000_000_000
+EVERY_US, RUNS_US = 100, 60
+"""A launch every 100 us, each for a kernel of 60 us that starts 10 us later."""
+
+Event = dict[str, Any]
+
+
+def launch(number: int, name: str = "cudaLaunchKernel") -> Event:
+    return {"ph": "X", "cat": "cuda_runtime", "name": name, "pid": 9, "tid": 9,
+            "ts": number * EVERY_US, "dur": 5, "args": {"correlation": number}}  # fmt: skip
+
+
+def kernel(number: int, correlation: int | None = None, **more: Any) -> Event:
+    own = number if correlation is None else correlation
+    return {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7,
+            "ts": number * EVERY_US + 10, "dur": RUNS_US,
+            "args": {"device": 0, "stream": 7, "correlation": own}, **more}  # fmt: skip
+
+
+def copy(number: int) -> Event:
+    return {**kernel(number, 10_000 + number), "cat": "gpu_memcpy", "dur": 5}
+
+
+def write(path: Path, events: Iterable[Event], **told: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {"schemaVersion": 1, "baseTimeNanoseconds": BASE_NS, **told}
+    path.write_text(json.dumps({**content, "traceEvents": list(events)}))
+    return path
+
+
+class Held:
+    """What a store holds of one run."""
+
+    def __init__(self, run: Path) -> None:
+        self.how = Reading(store=run.parent / f"store of {run.name}")
+        ingest([run], store=self.how.store)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        return sql(query, self.how).rows
+
+    @property
+    def idle(self) -> tuple[Any, ...]:
+        """Idle time in us, its bounds, and what they rest on."""
+        (row,) = self.rows(
+            "SELECT time_ns // 1000, time_ns_low // 1000, time_ns_high // 1000, basis "
+            "FROM gpu_ledger WHERE work = 'idle'"
+        )
+        return row
+
+    @property
+    def told(self) -> dict[str, int]:
+        return dict(self.rows("SELECT code, sum(occurrences) FROM problems GROUP BY code"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A trace, the gaps between its operations (us, by hand), and how many launches ran unseen."""
+
+    events: Sequence[Event]
+    gaps_us: int
+    unseen: int = 0
+    blind: Mapping[str, int] = field(default_factory=dict)
+
+
+def launched(numbers: Iterable[int], ran: Iterable[int], **more: Any) -> list[Event]:
+    return [*(launch(n, **more) for n in numbers), *(kernel(n) for n in ran)]
+
+
+# 100 launches from 100 us to 10,000 us: from the first kernel to the end of the last 9,960 us
+CASES = {
+    "every launch has its kernel": Case(launched(range(1, 101), range(1, 101)), 9_960 - 100 * 60),
+    "one of a hundred has none": Case(
+        launched(range(1, 101), [n for n in range(1, 101) if n != 50]), 9_960 - 99 * 60
+    ),
+    "two of a hundred have none": Case(
+        launched(range(1, 101), [n for n in range(1, 101) if n not in (50, 51)]),
+        9_960 - 98 * 60, unseen=2,
+    ),
+    "the middle half has none": Case(
+        launched(range(1, 101), [*range(1, 26), *range(76, 101)]), 9_960 - 50 * 60, unseen=50
+    ),
+    # the window is that of the operations: 76 of them, from 2,110 us to 9,670 us
+    "none before the first and behind the last": Case(
+        launched(range(1, 101), range(21, 97)), 96 * 100 + 70 - 2_110 - 76 * 60
+    ),
+    # the first launch is made before the first copy begins
+    "two copies among launches without a kernel": Case(
+        [*launched(range(1, 21), []), copy(1), copy(20)], 1_905 - 10, unseen=19
+    ),
+    # any of these kernels may be that of any launch
+    "kernels without a correlation id": Case(
+        [*launched(range(1, 101), []), *(kernel(n, 0) for n in range(1, 101))], 9_960 - 100 * 60
+    ),
+    "graphs of which most have no kernel": Case(
+        launched(range(1, 11), [1, 10], name="cudaGraphLaunch"), 960 - 120, unseen=8
+    ),
+    # 1 of 51 launches, but half of the graphs, each of which may be a whole step
+    "one of two graphs in the middle": Case(
+        [*launched(range(1, 101), range(1, 101)), launch(101, "cudaGraphLaunch"), kernel(101),
+         kernel(101), launch(102, "cudaGraphLaunch"), launch(103), kernel(103)],
+        10_260 - 102 * 60, unseen=1,
+    ),
+    "no graph has a kernel: blind to graphs, as before": Case(
+        [*launched(range(1, 11), range(1, 11)), launch(5, "cudaGraphLaunch") | {
+            "args": {"correlation": 99}}],
+        960 - 600, blind={"KINETO013": 1},
+    ),
+    "a host function is no launch of the device": Case(
+        [*launched(range(1, 11), range(1, 11)), *(
+            launch(n, "cudaLaunchHostFunc") | {"args": {"correlation": 50 + n}}
+            for n in range(2, 9))],
+        960 - 600,
+    ),
+}  # fmt: skip
+
+
+Answers = dict[str, list[tuple[Any, ...]]]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """What is held of all cases, each a run: idle time and its bounds (us), losses, problems."""
+    runs = tmp_path_factory.mktemp("cases") / "runs"
+    for number, case in enumerate(CASES.values()):
+        write(runs / f"{number:02}" / "t.pt.trace.json", case.events)
+    how = Reading(store=runs.parent / "store")
+    ingest([runs], store=how.store)
+    queries = {
+        "idle": "SELECT run_id, time_ns // 1000, time_ns_low // 1000, time_ns_high // 1000, basis "
+        "FROM gpu_ledger WHERE work = 'idle'",
+        "lost": "SELECT run_id, operations_lost FROM gpu_captures",
+        "basis": "SELECT DISTINCT run_id, basis FROM gpu_activity",
+        "told": "SELECT run_id, code, occurrences FROM problems",
+    }
+    return {name: sql(query, how).rows for name, query in queries.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_launches_without_operations(answers: Answers, name: str) -> None:
+    case, run = CASES[name], f"{list(CASES).index(name):02}"
+    found = {what: [row[1:] for row in rows if row[0] == run] for what, rows in answers.items()}
+    is_floor = bool(case.unseen or case.blind)
+    idle = (0, 0, case.gaps_us, "bounded") if is_floor else (*[case.gaps_us] * 3, "measured")
+    assert found["idle"] == [idle]
+    assert found["lost"] == [(case.unseen > 0,)]
+    assert found["basis"] == [(idle[-1],)]
+    told = {"INGEST009": case.unseen} if case.unseen else case.blind
+    assert found["told"] == list(told.items())
+
+
+def test_more_launches_behind_the_last_operation_than_a_queue_holds(tmp_path: Path) -> None:
+    """The profiler's buffers were full: 1,024 launches can wait, more cannot."""
+    for waiting in (1_024, 1_025):
+        run = tmp_path / str(waiting)
+        write(run / "t.pt.trace.json", launched(range(1, 11 + waiting), range(1, 11)))
+        assert Held(run).told == ({"INGEST009": waiting} if waiting > 1_024 else {})
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.booleans(), st.booleans()), min_size=1, max_size=60),
+    st.integers(0, 3),
+)
+def test_counts_are_those_of_looking_at_every_launch(
+    tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[int, bool, bool]], unkeyed: int
+) -> None:
+    """`calls`: process, whether it is a graph launch, whether it has an operation."""
+    folder = tmp_path_factory.mktemp("unseen")
+    launches = [
+        {"process_key": f"p{p}", "correlation_id": n, "start_at_ns": 10 * n,
+         "api": "cuGraphLaunch" if graph else "cuLaunchKernelEx"}
+        for n, (p, graph, _) in enumerate(calls, 1)
+    ]  # fmt: skip
+    ran = [(n, p) for n, (p, _, joined) in enumerate(calls, 1) if joined]
+    operations: list[dict[str, Any]] = [
+        {"kind": "kernel", "process_key": f"p{p}", "correlation_id": n, "start_at_ns": 10 * n + 1,
+         "end_at_ns": 10 * n + 5} for n, p in ran
+    ]  # fmt: skip
+    operations += [
+        {"kind": "kernel", "process_key": None, "correlation_id": 1, "start_at_ns": 300,
+         "end_at_ns": 301}
+    ] * unkeyed  # fmt: skip
+    types = {"kind": pa.string(), "process_key": pa.string(), "api": pa.string()}
+    for name, rows in (("ops", operations), ("calls", launches)):
+        columns = list(rows[0]) if rows else ["kind", "process_key", "correlation_id",
+                                              "start_at_ns", "end_at_ns"]  # fmt: skip
+        table = {c: pa.array([r[c] for r in rows], types.get(c, pa.int64())) for c in columns}
+        pq.write_table(pa.table(table), folder / name, row_group_size=7)
+
+    found = unseen_launches(folder / "ops", folder / "calls")
+    span = [v for o in operations for v in (o["start_at_ns"], o["end_at_ns"])]
+    expected = {False: Launched(), True: Launched()}
+    for n, (p, graph, joined) in enumerate(calls, 1):
+        others = [10 * m for m, q in ran if q == p] or span
+        if others and min(others) <= 10 * n <= max(others):
+            expected[graph].launches += 1
+            expected[graph].unseen += not joined
+    for mine, theirs in ((found.kernels, expected[False]), (found.graphs, expected[True])):
+        missed = max(0, theirs.unseen - unkeyed)
+        assert mine.share_over(0.01) == Launched(theirs.launches, missed).share_over(0.01)
+        if mine.share_over(0.01):
+            assert mine == Launched(theirs.launches, missed)
+
+
+def test_an_operation_without_a_device_ran_on_the_only_one(tmp_path: Path) -> None:
+    nowhere = kernel(30, pid="") | {"args": {"stream": 7, "correlation": 30}}
+    write(tmp_path / "run" / "t.pt.trace.json", [*launched(range(1, 31), range(1, 30)), nowhere])
+    held = Held(tmp_path / "run")
+    # from 110 us to 3,070 us, 30 kernels of 60 us
+    assert held.idle == (1_160, 1_160, 1_160, "measured")
+    assert held.told == {"INGEST011": 1, "KINETO020": 1}
+    assert held.rows("SELECT DISTINCT devices FROM gpu_ledger") == [(1,)]
+
+
+def test_of_several_devices_none_is_chosen(tmp_path: Path) -> None:
+    """The operation stays and counts nowhere; one of 201 is less than one in a hundred."""
+    nowhere = kernel(150, pid="") | {"args": {"stream": 7, "correlation": 150}}
+    other = [kernel(n, 1_000 + n) for n in range(1, 101)]
+    for event in other:
+        event["args"]["device"] = 1
+    events = [*(kernel(n) for n in range(1, 101)), *other, nowhere]
+    write(tmp_path / "run" / "t.pt.trace.json", events)
+    held = Held(tmp_path / "run")
+    assert held.told == {"INGEST010": 1, "KINETO020": 1}
+    # two devices, each from 110 us to 10,070 us with 100 kernels of 60 us
+    assert held.idle == (7_920, 7_920, 7_920, "measured")
+    assert held.rows("SELECT DISTINCT devices FROM gpu_ledger") == [(2,)]
+    assert held.rows("SELECT count(*) FROM gpu_ops WHERE quality = 'no_device'") == [(1,)]
+    assert held.rows("FROM check_gpu_busy") == held.rows("FROM check_gpu_op_totals") == []
+
+
+AMD = {"deviceProperties": [{"id": 0, "name": "AMD Instinct MI300X"}]}
+
+
+@pytest.mark.parametrize(
+    ("told", "api", "length_us", "expected"),
+    [
+        pytest.param(AMD, "cudaLaunchKernel", 1_600_000, 100, id="AMD by the name of its device"),
+        pytest.param({}, "hipLaunchKernel", 1_600_000, 100, id="AMD by its calls"),
+        pytest.param(AMD, "hipLaunchKernel", 100_090, 100_090, id="100 ms into the next: legal"),
+        pytest.param({}, "cudaLaunchKernel", 1_600_000, 1_600_000, id="overlap is legal on CUDA"),
+    ],
+)
+def test_kernels_of_amd_that_run_on_for_long_are_cut(
+    tmp_path: Path, told: dict[str, Any], api: str, length_us: int, expected: int
+) -> None:
+    """The fourth of ten kernels; the next on its queue starts 100 us after it, others earlier."""
+    events = launched(range(1, 11), range(1, 11), name=api)
+    events[13]["dur"] = length_us
+    beside = kernel(4, 77)
+    beside["ts"] += 1
+    beside["args"]["stream"] = 8
+    write(tmp_path / "run" / "t.pt.trace.json", [*events, beside], **told)
+    held = Held(tmp_path / "run")
+    is_cut = expected < length_us
+    assert held.rows("SELECT max(end_at_ns - start_at_ns) // 1000 FROM gpu_ops") == [(expected,)]
+    assert held.rows("SELECT count(*) FROM gpu_ops WHERE quality = 'clipped'") == [(is_cut,)]
+    assert held.told.get("INGEST012", 0) == is_cut
+
+
+def test_a_trace_written_anew_is_a_copy(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    events = launched(range(1, 11), range(1, 11))
+    first = write(run / "tp0_rank0.pt.trace.json", events)
+    turned = [dict(reversed(e.items())) for e in reversed(events)]
+    text = json.dumps({"traceEvents": turned, **json.loads(first.read_text())} | {
+        "traceEvents": turned}, indent=3)  # fmt: skip
+    (run / "copy_tp0_rank0.pt.trace.json").write_text(text)
+    held = Held(run)
+    assert held.told == {"ATTR007": 1}
+    assert held.rows("SELECT DISTINCT devices FROM gpu_ledger") == [(1,)]
+
+
+@pytest.mark.parametrize("what", ["stream", "correlation", "device", "dur"])
+def test_one_other_field_and_it_is_a_recording_of_its_own(tmp_path: Path, what: str) -> None:
+    run = tmp_path / "run"
+    for rank in (0, 1):
+        events = [kernel(n) for n in range(1, 11)]
+        if what == "dur":
+            events[5]["dur"] += rank * 0.001
+        else:
+            events[5]["args"][what] += rank
+        write(run / f"rank{rank}.pt.trace.json", events)
+    assert Held(run).told == {}
+
+
+def test_a_rank_whose_clock_is_an_hour_off_is_told(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    # the log is of 2025-11-29 12:00:00 UTC and the seconds after it
+    write_log(run / "server.log", 20)
+    (run / "run.toml").write_text('timezone = "UTC"\nyear = 2025\n')
+    noon = 1_764_417_600 * 10**9
+    for rank, base in ((0, noon), (1, noon + 3_600 * 10**9)):
+        events = [kernel(n * 1_000) for n in range(1, 100)]
+        write(run / f"rank{rank}.pt.trace.json", events, baseTimeNanoseconds=base)
+    held = Held(run)
+    told = held.rows("SELECT source_id, text FROM problems WHERE code = 'ATTR009'")
+    assert [source for source, _ in told] == ["rank1.pt.trace.json"]
+    assert "after" in told[0][1]
