@@ -203,3 +203,16 @@ def test_repeats_of_one_configuration_are_not_flagged(gate: Gate, order: tuple[s
 def test_equal_bytes_on_one_side_count_once(gate: Gate) -> None:
     twice = gate((BASE[0], BASE[0]), CAND[:1], "ttft=5000ms,tpot=20ms")
     assert twice.document["baseline"]["runs"] == [BASE[0]]
+
+
+def test_the_commands_objective_stands_for_the_policys(store: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "gate.toml"
+    classes = '[[slo.class]]\nlabel = "chat"\nttft = "300ms"\n'
+    policy.write_text(f'version = 1\n[slo]\nttft = "1s"\n{classes}', "utf-8")
+    asked = ("--slo", "ttft=5000ms,tpot=20ms", "--policy", str(policy), "--format", "json")
+    done = Program(store)("gate", ",".join(BASE), ",".join(CAND), *asked)
+    document = json.loads(done.stdout)
+    assert document["slo"] == document["candidates"][0]["slo"] == "ttft=5000ms,tpot=20ms"
+    assert document["candidates"][0]["classes"] == []
+    (note,) = (n for n in document["notes"] if "command's objective" in n["text"])
+    assert "label chat: ttft=300ms" in note["text"]

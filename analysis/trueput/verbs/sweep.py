@@ -16,7 +16,7 @@ from trueput.gate.verdict import gate as judge
 from trueput.ingest.folders import SWEPT
 from trueput.verbs.base_side import base_side
 from trueput.verbs.figures import figures
-from trueput.verbs.gate import under_policy
+from trueput.verbs.gate import asked_text, put_aside, under_policy
 from trueput.verbs.opening import Configuration, Reading, configuration
 
 _ACTIVITY, _GOODPUT, _RECOMPUTED = "activity-without-goodput", "goodput-drop", "recompute-growth"
@@ -103,6 +103,7 @@ def sweep(
         [rows[run] for run in base_of.runs],
         [(side.name, [rows[run] for run in side.runs]) for side in sides],
         held,
+        asked_text(reading or Reading()),
         baseline_config=base_of.name,
         window_rule=how.window,
     )
@@ -114,7 +115,11 @@ def sweep(
         rung,
         tuple(_row(candidate, rung, held.margin) for candidate in result.candidates),
         result,
-        (*(_left_out(side) for side in known if side not in sides), *result.notes),
+        (
+            *put_aside(reading or Reading(), held),
+            *(_left_out(side) for side in known if side not in sides),
+            *result.notes,
+        ),
     )
 
 
