@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from trueput.gate.figures import RunFigures
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from trueput.gate.requests import Mask, Numbers
+    from trueput.gate.requests import Mask, Numbers, Requests
 
     Keys = NDArray[np.float64]
 
@@ -57,7 +58,7 @@ def answers_effect(
     tells no length. Lengths that are unknown in part widen the bounds, from no token to the longest
     known.
     """
-    sides = [[_of(run) for run in side] for side in (baseline, candidate)]
+    sides = [[_of(run.requests) for run in side] for side in (baseline, candidate)]
     if lost_as_shortest:
         sides = [sides[0], _filled(sides[1], [*sides[0], *sides[1]])]
     runs = [run for side in sides for run in side]
@@ -99,10 +100,11 @@ def answers_effect(
 _METHOD = "ratio of mean output tokens"
 
 
-def _of(run: RunFigures) -> _Answers:
+@lru_cache(maxsize=16)
+def _of(requests: Requests) -> _Answers:
+    """Return the answers of a run; those of a baseline are asked for with every candidate."""
     import numpy as np
 
-    requests = run.requests
     names = ("asked_output_tokens", "prompt_tokens")
     asked = np.stack([requests.column(name) for name in names])
     order = np.lexsort((requests.column("sent_ns"), *asked))

@@ -79,7 +79,8 @@ WITH steps AS (
     count(*) FILTER (s.least_ns > 1.1 * q.e2e_ns + 5e6) AS shorter,
     median(s.least_ns) FILTER (s.least_ns > 1.1 * q.e2e_ns + 5e6) AS least_ns,
     median(q.e2e_ns) FILTER (s.least_ns > 1.1 * q.e2e_ns + 5e6) AS e2e_ns
-  FROM (SELECT run_id, e2e_ns, CAST(output_tokens AS DOUBLE) - 3 AS needed FROM int_client_engine WHERE e2e_ns IS NOT NULL) AS q
+  FROM (SELECT run_id, e2e_ns, CAST(output_tokens AS DOUBLE) - 3 AS needed FROM int_client_engine
+    WHERE e2e_ns IS NOT NULL AND run_id IN (SELECT run_id FROM load)) AS q
   ASOF JOIN shortest AS s ON s.run_id = q.run_id AND q.needed >= s.tokens
   GROUP BY q.run_id
 )
