@@ -56,9 +56,12 @@ def difference(base: tuple[int, int, int], cand: tuple[int, int, int]) -> Differ
         ((100, 0, 200), (50, 0, 200), Verdict.NOT_COMPARABLE, "-25.0 points of the requests"),
         # 15 points of 20 requests: over 12, and chance gives 40.2
         ((10, 0, 20), (7, 0, 20), Verdict.INCONCLUSIVE, "-15.0 points of the requests, by chance"),
-        # half the load of a small class is told, and is no other load by the limit of lengths
-        ((20, 0, 200), (10, 0, 200), Verdict.PASS, "-5.0 points of the requests"),
-        ((10, 0, 200), (20, 0, 200), Verdict.PASS, "2.00 times the share"),
+        # so many requests may be what goodput lost by: 5 points are the least change that counts
+        ((20, 0, 200), (10, 0, 200), Verdict.INCONCLUSIVE, "-5.0 points of the requests"),
+        ((26, 0, 200), (3, 0, 200), Verdict.INCONCLUSIVE, "-11.5 points of the requests"),
+        # half the load of a smaller class is told
+        ((18, 0, 200), (9, 0, 200), Verdict.PASS, "-4.5 points of the requests"),
+        ((9, 0, 200), (18, 0, 200), Verdict.PASS, "2.00 times the share"),
     ],
 )  # fmt: skip
 def test_where_a_class_differs(

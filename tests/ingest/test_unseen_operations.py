@@ -174,8 +174,40 @@ def test_more_launches_behind_the_last_operation_than_a_queue_holds(tmp_path: Pa
     """The profiler's buffers were full: 1,024 launches can wait, more cannot."""
     for waiting in (1_024, 1_025):
         run = tmp_path / str(waiting)
-        write(run / "t.pt.trace.json", launched(range(1, 11 + waiting), range(1, 11)))
+        events = launched(range(1, 11 + waiting), range(1, 11))
+        events[-1]["dur"] = 110_000  # the device is busy as long as they come
+        write(run / "t.pt.trace.json", events)
         assert Held(run).told == ({"INGEST009": waiting} if waiting > 1_024 else {})
+
+
+@pytest.mark.parametrize(
+    ("launches", "ran", "unseen"),
+    [
+        # 0.1 ms apart: the tenth kernel ends at 1.06 ms, and the last launch is made at 200 ms
+        pytest.param([*range(1, 21), 2_000], range(1, 11), 10, id="the end is lost"),
+        pytest.param([*range(1, 21), 1_000], range(1, 11), 0, id="too late to have run"),
+        pytest.param([*range(1, 11), *range(2_000, 2_010)], range(2_000, 2_010), 10,
+                     id="the beginning is lost"),
+        pytest.param([*range(1, 11), *range(900, 910)], range(900, 910), 0,
+                     id="just before the device was watched"),
+    ],
+)  # fmt: skip
+def test_launches_to_an_idle_device_at_an_end(
+    tmp_path: Path, launches: Iterable[int], ran: Iterable[int], unseen: int
+) -> None:
+    write(tmp_path / "run" / "t.pt.trace.json", launched(launches, ran))
+    assert Held(tmp_path / "run").told == ({"INGEST009": unseen} if unseen else {})
+
+
+@pytest.mark.parametrize(("name", "unseen"), [("hipLaunchKernel", 0), ("cudaLaunchKernel", 4)])
+def test_a_second_kernel_of_a_launch_is_that_of_another_on_amd(
+    tmp_path: Path, name: str, unseen: int
+) -> None:
+    """Ten launches: the odd ones have two kernels, the even ones none; the last is at the edge."""
+    events = launched(range(1, 11), range(1, 11, 2), name=name)
+    events += [kernel(n + 1, n) for n in range(1, 11, 2)]
+    write(tmp_path / "run" / "t.pt.trace.json", events)
+    assert Held(tmp_path / "run").told == ({"INGEST009": unseen} if unseen else {})
 
 
 @settings(max_examples=40, deadline=None)

@@ -3,11 +3,14 @@
 Between the first and the last launch that has an operation, every kernel launch and every graph
 launch should have one; of 18,000 such launches in recorded traces all do. Before and behind lie
 the edges of a capture: what was launched before the device was watched, and what still waited when
-it ended. A stream holds 1,024 launches at most, so that more at an edge are no edge. Where no
-launch has an operation, the launches while operations ran are looked at.
+it ended. A stream holds 1,024 launches at most, so that more at an edge are no edge; nor are those
+that an idle device would have run, made when the last kernel had ended, or long before the first
+began, while the capture went on. Where no launch has an operation, the launches while operations
+ran are looked at.
 
 An operation without a correlation id, or without a process, may be that of any launch: as many
-launches are taken to have one.
+launches are taken to have one. So is a second kernel of one launch of AMD's runtime, whose
+profilers give some kernels the id of the launch before theirs.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ from trueput.source_api import MOST_LOST
 
 QUEUE_DEPTH: Final = 1_024
 """Launches that a stream takes before the host has to wait."""
+IDLE_WAIT_NS: Final = 100_000_000
+"""A launch to a device that has nothing to do runs sooner."""
 
 _KERNEL: Final = re.compile(r"Launch.*Kernel|^(?:cuda|cu)Launch(?:Grid(?:Async)?)?$")
 _GRAPH: Final = re.compile(r"GraphLaunch")
@@ -110,7 +115,11 @@ def _between(operations: Path, launches: Path, ran: _Ran) -> Unseen:
         start = numbers(rows.column("start_at_ns"))
         for number in np.unique(process[joined]).tolist():
             reach.setdefault(number, _Reach()).add(start[joined & (process == number)])
-    span = _span(operations)
+    lent = ran.unkeyed + _second_kernels(operations, launches, ran)
+    span, kernels = _span(operations), _kernels(operations, ran)
+    alive = _Reach(span.first_ns, span.last_ns)
+    for rows in row_groups([launches], ("start_at_ns",)):
+        alive.add(numbers(rows.column("start_at_ns")))
     found = Unseen()
     edges: dict[tuple[int, int, bool], int] = {}
     for rows in row_groups([launches], columns):
@@ -119,21 +128,25 @@ def _between(operations: Path, launches: Path, ran: _Ran) -> Unseen:
         for number in np.unique(process).tolist():
             mine, seen = process == number, reach.get(number, span)
             before, behind = start < seen.first_ns, start > seen.last_ns
+            waited: Bools = np.zeros(start.size, np.bool_)
+            if busy := kernels.get(number):
+                waited |= before & (start < busy.first_ns - IDLE_WAIT_NS)
+                waited |= behind & (start > busy.last_ns) & (start < alive.last_ns - IDLE_WAIT_NS)
             for kind, launched in ((_OF_KERNEL, found.kernels), (_OF_GRAPH, found.graphs)):
                 which = mine & (what == kind)
-                inside = which & ~before & ~behind
+                inside = which & (waited | ~(before | behind))
                 launched.launches += int(inside.sum())
                 launched.unseen += int((inside & ~joined).sum())
                 for late, edge in ((False, before), (True, behind)):
                     place = number, kind, late
-                    edges[place] = edges.get(place, 0) + int((which & edge).sum())
+                    edges[place] = edges.get(place, 0) + int((which & edge & ~waited).sum())
     for (_, kind, _), count in edges.items():
         launched = found.kernels if kind == _OF_KERNEL else found.graphs
         if count > QUEUE_DEPTH:
             launched.launches += count
             launched.unseen += count
     for launched in (found.kernels, found.graphs):
-        launched.unseen = max(0, launched.unseen - ran.unkeyed)
+        launched.unseen = max(0, launched.unseen - lent)
     return found
 
 
@@ -171,6 +184,48 @@ def _judged(rows: Any, ran: _Ran) -> tuple[Any, Any, Bools]:
     if unknown.any():
         what = np.where(unknown, _NEITHER, what)
     return what, number[codes], joined
+
+
+def _second_kernels(operations: Path, launches: Path, ran: _Ran) -> int:
+    """Return how many kernels share the launch of another; 0 where AMD's runtime launched none."""
+    amd: dict[int, list[Ints]] = {}
+    for rows in row_groups([launches], _LAUNCH):
+        what, process, _ = _judged(rows, ran)
+        array = words(rows.column("api"))
+        names = [(text or "").startswith("hip") for text in array.dictionary.to_pylist()]
+        mine = np.array([*names, False])[_filled(array, len(names))] & (what == _OF_KERNEL)
+        ids = numbers(rows.column("correlation_id"))
+        for number in np.unique(process[mine]).tolist():
+            amd.setdefault(number, []).append(ids[mine & (process == number)])
+    found: dict[int, list[Ints]] = {}
+    for rows in row_groups([operations], _OPERATION) if amd else ():
+        kernel = has_word(rows.column("kind"), "kernel")
+        codes, processes = _codes(rows)
+        ids = numbers(rows.column("correlation_id"))
+        for code, process in enumerate(processes[:-1]):
+            found.setdefault(ran.number(process), []).append(ids[kernel & (codes == code)])
+    second = 0
+    for number in amd.keys() & found.keys():
+        ids, count = np.unique(np.concatenate(found[number]), return_counts=True)
+        second += int((count - 1)[np.isin(ids, np.concatenate(amd[number]))].sum())
+    return second
+
+
+def _kernels(part: Path, ran: _Ran) -> dict[int, _Reach]:
+    """Return when the kernels of each process ran."""
+    found: dict[int, _Reach] = {}
+    for rows in row_groups([part], ("kind", "process_key", "start_at_ns", "end_at_ns")):
+        codes, processes = _codes(rows)
+        kernel = has_word(rows.column("kind"), "kernel") | has_word(
+            rows.column("kind"), "graph_span"
+        )
+        for code, process in enumerate(processes):
+            mine = kernel & (codes == code)
+            for name in ("start_at_ns", "end_at_ns"):
+                found.setdefault(ran.number(process), _Reach()).add(
+                    numbers(rows.column(name))[mine]
+                )
+    return {number: reach for number, reach in found.items() if reach.first_ns <= reach.last_ns}
 
 
 def _span(part: Path) -> _Reach:

@@ -18,6 +18,8 @@ from trueput.gate.requests import ClassCount
 ASPECT = "slo_classes"
 #: Change of a class's share, as a factor, from which on it is listed.
 _MUCH = 2.0
+#: Change of a class's share from which on nothing passes: as many requests may decide goodput.
+_LEAST_POINTS = 0.05
 #: Normal quantile that chance exceeds once in a hundred, in either direction.
 _BY_CHANCE = 2.576
 
@@ -108,6 +110,8 @@ def _moved(b: ClassCount, c: ClassCount) -> _Moved | None:
     if size > DISTANCE_LIMIT:
         blocks = surely > max(DISTANCE_LIMIT, chance)
         return _Moved(size, words, blocks, holds_back=not blocks)
+    if size >= _LEAST_POINTS:
+        return _Moved(size, words, holds_back=True)
     if max(before, after) >= _MUCH * min(before, after):
         return _Moved(size, f"{words}, {after / before:.2f} times the share")
     return None

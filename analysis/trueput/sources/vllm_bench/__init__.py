@@ -75,7 +75,7 @@ PROBLEM_CODES: Final = {
     "an error where it tells how requests ended",
     "BENCH008": "the arrays of one result differ in length; missing is unknown; "
     "an error where it tells how requests ended",
-    "BENCH009": "totals and arrays disagree on how many completed or failed",
+    "BENCH009": "totals and arrays disagree on how many completed or failed: which is not known",
     "BENCH010": "written without --save-detailed; it holds no record per request",
     "BENCH011": "a result of the multi-turn mode; only its totals were read",
     "BENCH012": "entries of `errors` are neither text nor null; those requests failed",
@@ -325,7 +325,7 @@ def _differences(row: dict[str, Any], details: Details, line: int) -> Iterator[P
         if said is not None and said != counted:
             word = "completed" if "complete" in key else "failed"
             text = f"the totals say {said} {word}, the arrays hold {counted}"
-            yield Problem("BENCH009", Severity.WARNING, text, line)
+            yield Problem("BENCH009", Severity.ERROR, text, line)
 
 
 def _facts(row: dict[str, Any]) -> Iterator[Fact]:
