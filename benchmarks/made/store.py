@@ -2,9 +2,9 @@
 
 usage: store.py N RUNS STORE
 
-The files are what ingest would have written for client records, an engine's scheduler events and
-the links between them; ids are `cmpl-<32 hex>-0` as vLLM makes them. Events lie in order of time,
-so that the four of one request are far apart.
+The files are what ingest would have written for client records, an engine's scheduler events, what
+it groups of them and the links between them; ids are `cmpl-<32 hex>-0` as vLLM makes them. Events
+lie in order of time, so that the four of one request are far apart.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import polars as pl
 import pyarrow as pa
 
 from trueput.arrow import conform
+from trueput.attribution.request_instants import request_instants
+from trueput.ingest.derived import write_derived
 from trueput.ingest.read import PartWriter
 from trueput.ingest.run import READER_VERSION
 from trueput.ingest.store import Manifest, Store, encode
@@ -126,8 +128,14 @@ def one_run(store: Store, run_id: str, count: int, rnd: np.random.Generator) -> 
                               [{"source_id": "client.jsonl", "planned_requests": count,
                                 "detailed": True, "claims_json": "{}"}])],
     }  # fmt: skip
+    path = store.table_folder("request_instants", run_id) / "run-00000000-0.parquet"
+    write_derived(
+        "request_instants", request_instants(run_id, written["request_events"]), run_id, path
+    )
+    written["request_instants"] = [path]
     files = {t: [p.relative_to(store.root).as_posix() for p in ps] for t, ps in written.items()}
-    rows = {"requests": count, "request_events": 4 * count, "request_links": count}
+    rows = {"requests": count, "request_events": 4 * count, "request_links": count,
+            "request_instants": count}  # fmt: skip
     store.commit(Manifest(run_id, digest, READER_VERSION, None, files, rows))
 
 

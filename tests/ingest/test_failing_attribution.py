@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trueput.attribution import gpu_steps
+from trueput.attribution import gpu_steps, request_instants
 from trueput.attribution.gpu_union import GpuUnion
 from trueput.verbs.ingest import ingest
 from trueput.verbs.opening import Reading
@@ -60,3 +60,27 @@ def test_operations_that_cannot_be_united(
     # the view looks at the operations themselves, once
     assert sql(UNIONS, reading).dicts() == whole
     assert sql("FROM check_gpu_busy", reading).dicts() == []
+
+
+LOGGED = Path(__file__).parents[2] / "sample_data" / "regress_baseline"
+
+
+def test_events_that_cannot_be_grouped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def phases(store: Path) -> list[dict[str, Any]]:
+        return sql("FROM requests ORDER BY ALL", Reading(store=store)).dicts()
+
+    ingest([LOGGED], store=tmp_path / "whole")
+    assert any(row["engine_request_id"] for row in phases(tmp_path / "whole"))
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(request_instants, "_instants", fail)
+    (done,) = ingest([LOGGED], store=tmp_path / "store")
+    assert done.state == "new"
+    reading = Reading(store=tmp_path / "store")
+    found = sql("SELECT code, severity FROM problems WHERE code LIKE 'ATTR%'", reading).dicts()
+    assert found == [{"code": "ATTR010", "severity": "warning"}]
+    assert sql("FROM request_instants", reading).dicts() == []
+    # the views group the events themselves
+    assert phases(tmp_path / "store") == phases(tmp_path / "whole")

@@ -30,7 +30,7 @@ def growth(parts: Mapping[str, Sequence[Path]]) -> dict[str, int]:
     began while it was scraped, the whole count."""
     ends: _Ends = {}
     for path in parts.get("engine_samples", ()):
-        with pq.ParquetFile(path, read_dictionary=_WORDS) as source:
+        with pq.ParquetFile(path, read_dictionary=_WORDS, pre_buffer=False) as source:
             columns = [*_SERIES, "kind", "at_ns", "value"]
             for batch in source.iter_batches(_BATCH_ROWS, columns=columns):
                 metric: Any = batch.column("metric")

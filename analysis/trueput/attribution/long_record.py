@@ -42,7 +42,9 @@ def _pieces(record: EngineRecord) -> Iterator[tuple[str, Steps]]:
     for how many requests."""
     columns = [*LIFE, *NUMBERS, "kv_used_ratio", "dummy"]
     for path in record.parts.get("engine_steps", ()):
-        with pq.ParquetFile(path, read_dictionary=["source_id", "engine"]) as source:
+        with pq.ParquetFile(
+            path, read_dictionary=["source_id", "engine"], pre_buffer=False
+        ) as source:
             for batch in source.iter_batches(BATCH_ROWS, columns=columns):
                 known = pc.and_(batch.column("elapsed_ns").is_valid(),
                                 batch.column("step_ix").is_valid())  # fmt: skip

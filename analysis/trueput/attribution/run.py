@@ -32,6 +32,7 @@ PROBLEM_CODES = {
     "ATTR007": "Two profiles hold the same operations; they are counted once.",
     "ATTR008": "Nothing ties the clock of a profile to that of the others; it is not counted.",
     "ATTR009": "A profile lies outside the run's requests and iterations: none of it is counted.",
+    "ATTR010": "Grouping the events of requests failed; each question does it again.",
 }
 
 
@@ -54,6 +55,7 @@ def attribute_run(run: RunInput) -> RunOutput:
     out.rows["slo_policy"] = [_objective(run, out)]
     engine_record = EngineRecord(run.run_id, run.parts, run.config, tied, out.clock_fits)
     attribute_engine(engine_record, out.rows, out.problems)
+    _instants(run, out)
     if run.parts.get("gpu_ops"):
         from trueput.attribution.gpu_axis import choose_axis
 
@@ -72,6 +74,21 @@ def attribute_run(run: RunInput) -> RunOutput:
     _gpu_steps(run, out)
     _gpu_union(run, out)
     return out
+
+
+def _instants(run: RunInput, out: RunOutput) -> None:
+    """Add request_instants, made when the parts are on the clock of the store."""
+    if not (parts := run.parts.get("request_events")):
+        return
+    from trueput.attribution.request_instants import request_instants
+
+    out.rows["request_instants"] = lambda: request_instants(run.run_id, parts)
+    out.made_while_written["request_instants"] = _not_grouped
+
+
+def _not_grouped(error: Exception) -> Problem:
+    text = f"{type(error).__name__} while grouping events of requests; questions do it each time"
+    return Problem("ATTR010", Severity.WARNING, text)
 
 
 def _gpu_steps(run: RunInput, out: RunOutput) -> None:
