@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 _WORDS: Final = ["event", "detail"]
-_IDS: Final = ["event", "request_id", "engine_request_id"]
+_IDS: Final = ["event", "request_id"]
 _COLUMNS: Final = ["event", "at_ns", "request_id", "engine_request_id", "max_tokens",
                    "prompt_tokens", "detail"]  # fmt: skip
 _CHILD: Final = r"^\d+_((?:chat)?cmpl-)"
@@ -134,28 +134,28 @@ def _batches(parts: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Table
         with pq.ParquetFile(path, read_dictionary=_WORDS, pre_buffer=False) as file:
             for group in range(file.num_row_groups):
                 events = file.read_row_group(group, list(columns), use_threads=False)
-                keyed = events.append_column("key", _keys(events))
                 answers = _is(events["event"], "responded")
+                key = events["request_id"]
+                if pc.any(pc.and_not(key.is_null(), answers)).as_py():
+                    inner = file.read_row_group(group, ["engine_request_id"], use_threads=False)
+                    key = pc.coalesce(key, pc.replace_substring_regex(inner[0], _SUFFIX, ""))
+                keyed = events.drop_columns(["request_id"]).append_column("key", _outer(key))
                 # an access line names no request
-                if pc.any(keyed["key"].filter(answers).is_valid()).as_py():
+                if pc.any(pc.and_(key.is_valid(), answers)).as_py():
                     keyed = _without(keyed, answers)
-                yield keyed.drop_columns(["request_id"])
+                yield keyed
 
 
 def _is(words: Any, word: str) -> Any:
-    """Return where a column of words is this one."""
+    """Return where a column of words is this one, as one chunk."""
     coded = words.unify_dictionaries().combine_chunks()
     return pc.equal(coded.indices, pa.scalar(coded.dictionary.index(word).as_py(), pa.int32()))
 
 
-def _keys(events: pa.Table) -> Any:
-    outer, inner = events["request_id"], events["engine_request_id"]
-    if pc.any(pc.and_(pc.is_null(outer), pc.is_valid(inner))).as_py():
-        outer = pc.coalesce(outer, pc.replace_substring_regex(inner, _SUFFIX, ""))
-    could = pc.and_(pc.greater_equal(outer, pa.scalar("0")), pc.less(outer, pa.scalar(":")))
-    if not pc.any(could).as_py():
-        return outer
-    return pc.replace_substring_regex(outer, _CHILD, r"\1")
+def _outer(ids: Any) -> Any:
+    """Return the id a client can know: replies to one request are folded into it."""
+    could = pc.and_(pc.greater_equal(ids, pa.scalar("0")), pc.less(ids, pa.scalar(":")))
+    return pc.replace_substring_regex(ids, _CHILD, r"\1") if pc.any(could).as_py() else ids
 
 
 def _without(events: pa.Table, which: Any) -> pa.Table:
