@@ -106,6 +106,8 @@ def _touches(group: Any, column: str, ranges: Sequence[tuple[int, int]]) -> bool
         part = group.column(at)
         if part.path_in_schema == column:
             told = part.statistics
+            if told is not None and told.has_null_count and told.null_count == group.num_rows:
+                return False
             if told is None or not told.has_min_max:
                 return True
             return any(told.min <= high and told.max >= low for low, high in ranges)
