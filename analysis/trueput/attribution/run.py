@@ -32,6 +32,8 @@ PROBLEM_CODES = {
     "ATTR007": "Two profiles hold the same operations; they are counted once.",
     "ATTR008": "Nothing ties the clock of a profile to that of the others; it is not counted.",
     "ATTR009": "A profile lies outside the run's requests and iterations: none of it is counted.",
+    "ATTR010": "The steps of a profile are at other times than the same steps elsewhere.",
+    "ATTR011": "The steps of a profile are no stretch of the log's iterations.",
 }
 
 
@@ -85,7 +87,7 @@ def _gpu_steps(run: RunInput, out: RunOutput) -> None:
 
         iterations = log_iterations(run.parts, out.rows.get("step_work"))
         spec = speculated_tokens(run.config)
-        rows = gpu_steps(run.run_id, run.parts, iterations, spec, offsets)
+        rows = gpu_steps(run.run_id, run.parts, iterations, spec, offsets, out.of_files)
     except Exception as error:  # noqa: BLE001  the run must not be lost with its attribution
         out.problems.append(_undivided(error))
         return
