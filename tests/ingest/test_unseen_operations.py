@@ -174,6 +174,8 @@ CASES = {
 }  # fmt: skip
 
 
+OPERATION = ["kind", "process_key", "device_key", "quality", "correlation_id", "start_at_ns",
+             "end_at_ns"]  # fmt: skip
 Answers = dict[str, list[tuple[Any, ...]]]
 
 
@@ -274,8 +276,7 @@ def test_counts_are_those_of_looking_at_every_launch(
     ] * unkeyed  # fmt: skip
     types = dict.fromkeys(("kind", "process_key", "device_key", "quality", "api"), pa.string())
     for name, rows in (("ops", operations), ("calls", launches)):
-        columns = list(rows[0]) if rows else ["kind", "process_key", "device_key", "quality",
-                                              "correlation_id", "start_at_ns", "end_at_ns"]  # fmt: skip
+        columns = list(rows[0]) if rows else OPERATION
         table = {c: pa.array([r[c] for r in rows], types.get(c, pa.int64())) for c in columns}
         pq.write_table(pa.table(table), folder / name, row_group_size=7)
 

@@ -136,7 +136,9 @@ def test_idle_is_split_by_whether_work_was_there(runs: Runs, scenario: str) -> N
     assert row["queue_empty_ns"] + row["work_waiting_ns"] == row["idle_ns"]
 
 
-@pytest.mark.parametrize("scenario", ["regression_base", "regression_candidate", "troubled", "tiny"])
+@pytest.mark.parametrize(
+    "scenario", ["regression_base", "regression_candidate", "troubled", "tiny"]
+)
 def test_bounds_of_the_split_hold_the_truth(runs: Runs, scenario: str) -> None:
     """The way of messages, tokenising and noticing an abort are within them."""
     truth = runs.truth(scenario, "kineto")

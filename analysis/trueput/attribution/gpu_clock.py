@@ -1,8 +1,8 @@
 """Whether the clock of a profile is that of the engine's log, by the steps that both show.
 
 A step of a profile and the iteration of the log that it was matched to (by composition and order,
-not by time) are the same event. The log prints an iteration after it ended, to the whole second: the
-end of the step, less the second that is printed, lies between 0 and 1 s, less the little that
+not by time) are the same event. The log prints an iteration after it ended, to the whole second:
+the end of the step, less the second that is printed, lies between 0 and 1 s, less the little that
 printing takes. Files whose steps are the same iterations must agree among themselves much better.
 """
 
@@ -34,7 +34,7 @@ OfFile = tuple[str, Problem]
 def clock_problems(
     marks: Marks, at: Ints, iterations: pa.Table, offsets: Mapping[str, int]
 ) -> list[OfFile]:
-    """Return a problem for each file whose steps are no iterations of the log, or are at other times.
+    """Return a problem for each file whose steps the log does not show, or shows at other times.
 
     `at` is the position in `iterations` of each step's iteration, -1 without one. Instants become
     UTC by `offsets` (ns by file).

@@ -102,9 +102,7 @@ class _Beside:
             places = np.where(known, places, 0)
             last = side.ids[:, -1]
             nearest = ids[places[:, 0]]
-            which = np.flatnonzero(
-                known[:, 0] & ((nearest < last) if later else (nearest > last))
-            )
+            which = np.flatnonzero(known[:, 0] & ((nearest < last) if later else (nearest > last)))
             if which.size:
                 inside = known[which]
                 more = _Side(

@@ -2,8 +2,9 @@
 
 A launch of a graph runs every node of it. A node belongs to one graph only, so that launches that
 share nodes are launches of the same graph, and one that ran fewer nodes than the others of its
-graph lost some. The first and the last launch of a capture may have been cut by it. A graph of which
-a node ran more than once in a launch has a loop, and may have branches: nothing is said of it.
+graph lost some. The first and the last launch of a capture may have been cut by it. A graph of
+which a node ran more than once in a launch has a loop, and may have branches: nothing is said of
+it. A node that is missing from every launch is not known.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class _Process:
         first = np.flatnonzero(np.concatenate(([True], launch[1:] != launch[:-1])))
         count = np.diff(np.append(first, launch.size))
         self.launches.append(np.stack((launch[first], node[first], count), axis=1))
-        self.pairs.append(np.unique(np.stack((node, np.repeat(node[first], count)), axis=1), axis=0))
+        self.pairs.append(
+            np.unique(np.stack((node, np.repeat(node[first], count)), axis=1), axis=0)
+        )
         if len(self.pairs) > 16:
             self.pairs = [np.unique(np.concatenate(self.pairs), axis=0)]
 
@@ -67,7 +70,9 @@ class _Process:
 def replayed(operations: Path) -> Launched:
     """Return the operations that launches of graphs should have by their nodes, and the missing."""
     found: dict[str | None, _Process] = {}
-    for rows in row_groups([operations], _COLUMNS, {"graph_node_id": [(1, np.iinfo(np.int64).max)]}):
+    for rows in row_groups(
+        [operations], _COLUMNS, {"graph_node_id": [(1, np.iinfo(np.int64).max)]}
+    ):
         node, launch = numbers(rows.column("graph_node_id")), numbers(rows.column("correlation_id"))
         process = words(rows.column("process_key"))
         codes = process.indices.fill_null(-1).to_numpy(zero_copy_only=False)

@@ -33,7 +33,9 @@ def log_iterations(parts: Mapping[str, Sequence[Path]], work: Any) -> pa.Table:
     from trueput.attribution.tying import scan
 
     steps = scan(parts, "engine_steps").filter(~pl.col("dummy") & pl.col("step_ix").is_not_null())
-    found = steps.select([*KEYS, PRINTED, *SCHEDULED]).unique(KEYS, keep="first").sort(KEYS).collect()
+    found = (
+        steps.select([*KEYS, PRINTED, *SCHEDULED]).unique(KEYS, keep="first").sort(KEYS).collect()
+    )
     if not isinstance(work, pl.DataFrame):
         return _arrow(found.clear().with_columns(pl.lit(0).alias("recomputed_tokens")))
     again = work.select(*KEYS, "recomputed_tokens")

@@ -141,7 +141,7 @@ def name_processes(part: Path, launches: Path) -> None:
 
     def changed(rows: pa.Table) -> pa.Table:
         at = rows.schema.get_field_index("process_key")
-        names = [meant[key] for key in rows.column("device_key").to_pylist()]
+        names = [meant[str(key)] for key in rows.column("device_key").to_pylist()]
         return rows.set_column(at, rows.schema.field(at), pa.array(names, pa.string()))
 
     rewrite(part, "gpu_ops", changed)
