@@ -111,7 +111,7 @@ def _recomputed(
 
 def _excess(marks: Marks, spec_tokens: int) -> Ints:
     """Generation tokens beyond what decoding needs; none where the sequences are not told."""
-    need = marks.generation_requests * (1 + spec_tokens)
+    need = marks.generation_requests.astype(np.int64) * (1 + spec_tokens)
     excess: Ints = np.maximum(marks.generation_tokens - need, 0)
     return excess
 

@@ -178,6 +178,7 @@ def _ran(part: Path) -> _Ran:
         if unknown.any():
             kernel = has_word(rows.column("kind"), "kernel")
             ran.unkeyed += (int((unknown & kernel).sum()), int((unknown & ~kernel).sum()))
+            ids = np.where(unknown, 0, ids)
         doubt = rows.column("quality")
         if doubt.null_count < len(doubt) and (aside := set_aside(doubt)).any():
             ids = np.where(aside, 0, ids)
