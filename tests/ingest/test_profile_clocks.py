@@ -10,7 +10,6 @@ from ingest.test_unseen_operations import Held, kernel, launch, write
 
 NOON_NS = 1_764_417_600 * 10**9
 """The log begins at 2025-11-29 12:00:00 UTC: a request a second, three iterations each."""
-US = 1_000
 REQUESTS = 8
 
 
@@ -71,8 +70,21 @@ def test_a_rank_off_the_clock_of_another_by_less_than_the_log_can_show(tmp_path:
     assert "lie 300 ms later than the same steps in `rank0.pt.trace.json`" in problem[2]
 
 
+def test_a_profile_outside_of_the_log_is_told_once(tmp_path: Path) -> None:
+    assert told(tmp_path / "run", 3_600.0) == []
+
+
+def test_times_from_an_unknown_zero_contradict_nothing(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    write_rank(run, 0)
+    path = run / "rank0.pt.trace.json"
+    path.write_text(path.read_text().replace("baseTimeNanoseconds", "base"))
+    write_log(run / "server.log", REQUESTS)
+    assert "ATTR010" not in Held(run).told
+
+
 def test_steps_that_are_no_iterations_of_the_log(tmp_path: Path) -> None:
-    (problem,) = told(tmp_path / "run", 60.0, shuffled=True)
+    (problem,) = told(tmp_path / "run", 5.0, shuffled=True)
     assert problem[:2] == ("rank0.pt.trace.json", "ATTR011")
-    # the first begins 296 ms into the minute after the first printed second
-    assert "60.3 s after the first printed iteration" in problem[2]
+    # the first begins 296 ms into the fifth second after the first that is printed
+    assert "5.30 s after the first printed iteration" in problem[2]

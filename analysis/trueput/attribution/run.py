@@ -82,15 +82,23 @@ def _gpu_steps(run: RunInput, out: RunOutput) -> None:
         return
     offsets = {s: f.offset_ns or 0 for s, f in out.clock_fits.items()}
     try:
+        from trueput.attribution.gpu_axis import is_dated
         from trueput.attribution.gpu_steps import gpu_steps, speculated_tokens
         from trueput.attribution.log_iterations import log_iterations
 
         iterations = log_iterations(run.parts, out.rows.get("step_work"))
         spec = speculated_tokens(run.config)
-        rows = gpu_steps(run.run_id, run.parts, iterations, spec, offsets, out.of_files)
+        told: list[tuple[str, Problem]] = []
+        rows = gpu_steps(run.run_id, run.parts, iterations, spec, offsets, told)
     except Exception as error:  # noqa: BLE001  the run must not be lost with its attribution
         out.problems.append(_undivided(error))
         return
+    outside = {source for source, problem in out.of_files if problem.code == "ATTR009"}
+    out.of_files += [
+        (source, problem)
+        for source, problem in told
+        if source not in outside and is_dated(source, run.clocks, out.clock_fits)
+    ]
     if rows is not None:
         out.rows["gpu_steps"] = rows
         out.made_while_written["gpu_steps"] = _undivided

@@ -62,7 +62,7 @@ def losses_of(result: FileResult, captured: Path, aside: int) -> Losses:
                 found.add(kind.unseen, kind.launches, f"{word} launches have no operation")
         if unseen.idle_ns and found.told:
             idle, span = ns_text(unseen.idle_ns), ns_text(unseen.span_ns)
-            found.told[-1] += f" and may have run for {idle} of {span}"
+            found.told.append(f"they may have run in {idle} of idle time, of {span} in all")
             found.is_much |= unseen.idle_ns > MOST_LOST * unseen.span_ns
     graphs = replayed(operations)
     found.add(graphs.unseen, graphs.launches, "operations are missing from replays of graphs")
