@@ -28,6 +28,8 @@ class Losses:
     told: list[str] = field(default_factory=list)
     count: int = 0
     is_much: bool = False
+    idle_ns: int = 0
+    """Idle time in which the lost ones may have run, where they are not much."""
 
     def add(self, lost: int, whole: int, what: str) -> None:
         """Note that so many of all are lost."""
@@ -44,7 +46,7 @@ class Losses:
         if self.is_much:
             text += ": the devices ran unseen, and gaps are not known to be idle"
             return [Problem("INGEST009", Severity.WARNING, text, count=self.count)]
-        text += ": so little that gaps between the others are taken for idle"
+        text += ": so little that other gaps are taken for idle"
         return [Problem("INGEST013", Severity.INFO, text, count=self.count)]
 
 
@@ -64,6 +66,7 @@ def losses_of(result: FileResult, captured: Path, aside: int) -> Losses:
             idle, span = ns_text(unseen.idle_ns), ns_text(unseen.span_ns)
             found.told.append(f"they may have run in {idle} of idle time, of {span} in all")
             found.is_much |= unseen.idle_ns > MOST_LOST * unseen.span_ns
+            found.idle_ns = unseen.idle_ns
     graphs = replayed(operations)
     found.add(graphs.unseen, graphs.launches, "operations are missing from replays of graphs")
     return found

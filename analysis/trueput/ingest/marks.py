@@ -54,7 +54,9 @@ def mark_operations(result: FileResult) -> list[Problem]:
         return problems
     losses = losses_of(result, captured, aside)
     if losses.is_much:
-        mark_lost(captured)
+        mark_capture(captured, "operations_lost", value=True)
+    elif losses.idle_ns:
+        mark_capture(captured, "unseen_ns", losses.idle_ns)
     return problems + losses.problems()
 
 
@@ -172,12 +174,13 @@ def clip_overflows(part: Path) -> list[Problem]:
     return [Problem("INGEST012", Severity.WARNING, text, count=count)]
 
 
-def mark_lost(captured: Path) -> None:
-    """Say of a capture that it lost operations: its gaps are no idle time."""
-    at = arrow_schema("gpu_captures").get_field_index("operations_lost")
+def mark_capture(captured: Path, name: str, value: bool | int) -> None:
+    """Write a value into a column of a capture: `operations_lost`, or `unseen_ns`."""
+    at = arrow_schema("gpu_captures").get_field_index(name)
 
     def marked(rows: pa.Table) -> pa.Table:
-        return rows.set_column(at, rows.schema.field(at), pa.array([True] * len(rows), pa.bool_()))
+        field = rows.schema.field(at)
+        return rows.set_column(at, field, pa.array([value] * len(rows), field.type))
 
     rewrite(captured, "gpu_captures", marked)
 

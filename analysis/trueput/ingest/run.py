@@ -33,7 +33,7 @@ from trueput.ingest.folders import (
     plain_sha256,
 )
 from trueput.ingest.losses import kernels_untraced
-from trueput.ingest.marks import mark_all, mark_lost, mark_operations
+from trueput.ingest.marks import mark_all, mark_capture, mark_operations
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
@@ -360,7 +360,7 @@ def _mark_operations(work: _Work) -> None:
     captures = {r.source_id: r.parts.get("gpu_captures") for r in work.results}
     for source, losses in kernels_untraced(work.results).items():
         if (captured := captures[source]) is not None:
-            mark_lost(captured)
+            mark_capture(captured, "operations_lost", value=True)
         work.problems += [(source, p) for p in losses.problems()]
 
 
