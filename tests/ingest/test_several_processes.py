@@ -54,6 +54,14 @@ def test_a_device_belongs_to_the_process_that_launched_on_it(tmp_path: Path) -> 
     assert joined == [(0, 90), (1, 90)]
 
 
+def test_two_processes_on_one_device_have_what_they_launched(tmp_path: Path) -> None:
+    calls = [of(launch(n), 100 + n % 2) for n in range(1, 41)]
+    write(tmp_path / "run" / "t.pt.trace.json", [*calls, *(kernel(n) for n in range(1, 41))])
+    held = Held(tmp_path / "run")
+    assert held.told == {}
+    assert held.rows("SELECT count(*) FROM gpu_ops GROUP BY process_key") == [(20,), (20,)]
+
+
 def test_words_before_pids_keep_merged_traces_apart(tmp_path: Path) -> None:
     """Both ranks call their process 100 and their device 0."""
     events = [

@@ -19,7 +19,7 @@ from trueput.attribution.gpu_marks import numbers, words
 from trueput.attribution.gpu_overflow import overflows
 from trueput.attribution.gpu_places import misplaced, places_of
 from trueput.attribution.gpu_plausible import bounds_of
-from trueput.attribution.gpu_processes import process_of_device
+from trueput.attribution.gpu_processes import launchers
 from trueput.ingest.losses import losses_of
 from trueput.ingest.read import FileResult, rewrite
 from trueput.rocm_rows import OVERFLOW_NS
@@ -137,14 +137,14 @@ def place_operations(part: Path) -> list[Problem]:
 
 def name_processes(part: Path, launches: Path) -> None:
     """Give the operations of a trace of several processes the process that launched them."""
-    meant = process_of_device(part, launches)
-    if not meant:
+    found = launchers(part, launches)
+    if found is None:
         return
 
     def changed(rows: pa.Table) -> pa.Table:
         at = rows.schema.get_field_index("process_key")
-        names = [meant[str(key)] for key in rows.column("device_key").to_pylist()]
-        return rows.set_column(at, rows.schema.field(at), pa.array(names, pa.string()))
+        names = pa.array(found.names(rows), pa.string())
+        return rows.set_column(at, rows.schema.field(at), names)
 
     rewrite(part, "gpu_ops", changed)
 

@@ -10,7 +10,10 @@ and operations are given to the process whose launches they are when all of them
 from __future__ import annotations
 
 import re
+from typing import Final
 
+MOST: Final = 4_096
+"""Processes that are kept apart; all others are taken for the file's."""
 _WORD = re.compile(r"\[([^\]]{1,40})\] ")
 
 
@@ -38,6 +41,8 @@ class Processes:
         if pid is None:
             return self.key
         if pid not in self._of_pid:
+            if len(self._of_pid) >= MOST:
+                return self.key
             own = f"{self.key}:{pid}" if self._begun[what] else self.key
             self._of_pid[pid] = self._by_word(pid) or own
         self._begun[what] = True
