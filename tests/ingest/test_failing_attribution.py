@@ -80,7 +80,7 @@ def test_events_that_cannot_be_grouped(tmp_path: Path, monkeypatch: pytest.Monke
     assert done.state == "new"
     reading = Reading(store=tmp_path / "store")
     found = sql("SELECT code, severity FROM problems WHERE code LIKE 'ATTR%'", reading).dicts()
-    assert found == [{"code": "ATTR010", "severity": "warning"}]
+    assert found == [{"code": "ATTR012", "severity": "warning"}]
     assert sql("FROM request_instants", reading).dicts() == []
     # the views group the events themselves
     assert phases(tmp_path / "store") == phases(tmp_path / "whole")

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ingest.made import write_log
 
@@ -76,11 +76,15 @@ class Held:
 
 @dataclass(frozen=True)
 class Case:
-    """A trace, the gaps between its operations (us, by hand), and how many launches ran unseen."""
+    """A trace, the gaps between its operations (us, by hand), and how many launches ran unseen:
+    so many that gaps are not idle, or so few that they are."""
 
     events: Sequence[Event]
     gaps_us: int
     unseen: int = 0
+    few: int = 0
+    beside_us: int = 0
+    """Idle time beside so few: what was lost may have run there."""
     blind: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -91,8 +95,45 @@ def launched(numbers: Iterable[int], ran: Iterable[int], **more: Any) -> list[Ev
 # 100 launches from 100 us to 10,000 us: from the first kernel to the end of the last 9,960 us
 CASES = {
     "every launch has its kernel": Case(launched(range(1, 101), range(1, 101)), 9_960 - 100 * 60),
+    # beside it, from its call to the start of the fourth kernel behind it: 410 us, of which three
+    # kernels run 180: 230 us, of which 1 % would be a trace of 23 ms
     "one of a hundred has none": Case(
-        launched(range(1, 101), [n for n in range(1, 101) if n != 50]), 9_960 - 99 * 60
+        launched(range(1, 101), [n for n in range(1, 101) if n != 50]), 9_960 - 99 * 60, unseen=1
+    ),
+    "one of three hundred has none": Case(
+        launched(range(1, 301), [n for n in range(1, 301) if n != 150]), 29_960 - 299 * 60, few=1,
+        beside_us=230,
+    ),
+    # two bursts of 100, 1 s apart; the last of the first burst is lost, and may have run for 1 s
+    "one of two hundred, before a long gap": Case(
+        launched([*range(1, 101), *range(10_000, 10_100)],
+                 [*range(1, 100), *range(10_000, 10_100)]),
+        10_099 * 100 + 70 - 110 - 199 * 60, unseen=1,
+    ),
+    "dropped for its time, before a long gap": Case(
+        [*launched([*range(1, 101), *range(10_000, 10_100)],
+                   [*range(1, 100), *range(10_000, 10_100)]), kernel(100, dur=-9)],
+        10_099 * 100 + 70 - 110 - 199 * 60, unseen=1, blind={"KINETO009": 1},
+    ),
+    "copies without a row": Case(
+        [*launched(range(1, 101), range(1, 101)), *(
+            launch(n, "cudaMemcpyAsync") | {"args": {"correlation": 500 + n}}
+            for n in range(2, 100))],
+        9_960 - 100 * 60, unseen=98,
+    ),
+    # recorded traces have such memsets: of no bytes, or elided by the driver
+    "memsets without a row": Case(
+        [*launched(range(1, 101), range(1, 101)), *(
+            launch(n, "cudaMemsetAsync") | {"args": {"correlation": 500 + n}}
+            for n in range(2, 100))],
+        9_960 - 100 * 60,
+    ),
+    "copies alone, and no launch that would tell of kernels": Case(
+        [copy(n) for n in range(1, 21)], 1_905 - 20 * 5, unseen=20
+    ),
+    "copies alone, and only copies were launched": Case(
+        [*(launch(n, "cudaMemcpyAsync") | {"args": {"correlation": 10_000 + n}}
+           for n in range(1, 21)), *(copy(n) for n in range(1, 21))], 1_905 - 20 * 5
     ),
     "two of a hundred have none": Case(
         launched(range(1, 101), [n for n in range(1, 101) if n not in (50, 51)]),
@@ -136,6 +177,8 @@ CASES = {
 }  # fmt: skip
 
 
+OPERATION = ["kind", "process_key", "device_key", "quality", "correlation_id", "start_at_ns",
+             "end_at_ns"]  # fmt: skip
 Answers = dict[str, list[tuple[Any, ...]]]
 
 
@@ -161,13 +204,16 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
 def test_launches_without_operations(answers: Answers, name: str) -> None:
     case, run = CASES[name], f"{list(CASES).index(name):02}"
     found = {what: [row[1:] for row in rows if row[0] == run] for what, rows in answers.items()}
-    is_floor = bool(case.unseen or case.blind)
-    idle = (0, 0, case.gaps_us, "bounded") if is_floor else (*[case.gaps_us] * 3, "measured")
+    is_floor = bool(case.unseen or "KINETO013" in case.blind)
+    low, gaps = case.gaps_us - case.beside_us, case.gaps_us
+    idle = (gaps, low, gaps, "bounded" if case.few else "measured")
+    if is_floor:
+        idle = (0, 0, gaps, "bounded")
     assert found["idle"] == [idle]
     assert found["lost"] == [(case.unseen > 0,)]
-    assert found["basis"] == [(idle[-1],)]
-    told = {"INGEST009": case.unseen} if case.unseen else case.blind
-    assert found["told"] == list(told.items())
+    assert found["basis"] == [("bounded" if is_floor else "measured",)]
+    told = {"INGEST009": case.unseen, "INGEST013": case.few, **case.blind}
+    assert sorted(found["told"]) == [(code, count) for code, count in told.items() if count]
 
 
 def test_more_launches_behind_the_last_operation_than_a_queue_holds(tmp_path: Path) -> None:
@@ -211,6 +257,7 @@ def test_a_second_kernel_of_a_launch_is_that_of_another_on_amd(
 
 
 @settings(max_examples=40, deadline=None)
+@example([(0, False, False), (0, False, True)], 1)  # the unknown operation has the id of the first
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.booleans(), st.booleans()), min_size=1, max_size=60),
     st.integers(0, 3),
@@ -227,17 +274,16 @@ def test_counts_are_those_of_looking_at_every_launch(
     ]  # fmt: skip
     ran = [(n, p) for n, (p, _, joined) in enumerate(calls, 1) if joined]
     operations: list[dict[str, Any]] = [
-        {"kind": "kernel", "process_key": f"p{p}", "correlation_id": n, "start_at_ns": 10 * n + 1,
-         "end_at_ns": 10 * n + 5} for n, p in ran
+        {"kind": "kernel", "process_key": f"p{p}", "device_key": f"p{p}:0", "quality": None,
+         "correlation_id": n, "start_at_ns": 10 * n + 1, "end_at_ns": 10 * n + 5} for n, p in ran
     ]  # fmt: skip
     operations += [
-        {"kind": "kernel", "process_key": None, "correlation_id": 1, "start_at_ns": 300,
-         "end_at_ns": 301}
+        {"kind": "kernel", "process_key": None, "device_key": "p0:0", "quality": None,
+         "correlation_id": 1, "start_at_ns": 300, "end_at_ns": 301}
     ] * unkeyed  # fmt: skip
-    types = {"kind": pa.string(), "process_key": pa.string(), "api": pa.string()}
+    types = dict.fromkeys(("kind", "process_key", "device_key", "quality", "api"), pa.string())
     for name, rows in (("ops", operations), ("calls", launches)):
-        columns = list(rows[0]) if rows else ["kind", "process_key", "correlation_id",
-                                              "start_at_ns", "end_at_ns"]  # fmt: skip
+        columns = list(rows[0]) if rows else OPERATION
         table = {c: pa.array([r[c] for r in rows], types.get(c, pa.int64())) for c in columns}
         pq.write_table(pa.table(table), folder / name, row_group_size=7)
 
@@ -249,11 +295,10 @@ def test_counts_are_those_of_looking_at_every_launch(
         if others and min(others) <= 10 * n <= max(others):
             expected[graph].launches += 1
             expected[graph].unseen += not joined
+    missing = any(not joined for _, _, joined in calls)
     for mine, theirs in ((found.kernels, expected[False]), (found.graphs, expected[True])):
-        missed = max(0, theirs.unseen - unkeyed)
-        assert mine.share_over(0.01) == Launched(theirs.launches, missed).share_over(0.01)
-        if mine.share_over(0.01):
-            assert mine == Launched(theirs.launches, missed)
+        theirs.unseen = max(0, theirs.unseen - unkeyed)
+        assert mine == theirs or (mine == Launched() and not missing)
 
 
 def test_an_operation_without_a_device_ran_on_the_only_one(tmp_path: Path) -> None:

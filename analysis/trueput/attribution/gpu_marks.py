@@ -58,7 +58,11 @@ class Places:
 
 @dataclass(frozen=True)
 class Marks:
-    """Step annotations, the innermost of nested ones; by file, process and start."""
+    """Step annotations, the innermost of nested ones; by file, process and start.
+
+    Numbers other than instants may be of four bytes: a long profile has hundreds of thousands of
+    steps. Those that `of` returns are of eight.
+    """
 
     places: tuple[Place, ...]
     place: Ints
@@ -78,7 +82,8 @@ class Marks:
     def of(self, which: Ints | Bools | slice) -> Marks:
         """Return some of the annotations."""
         names = [f.name for f in fields(self) if f.name != "places"]
-        return replace(self, **{name: getattr(self, name)[which] for name in names})
+        chosen = {name: getattr(self, name)[which].astype(np.int64, copy=False) for name in names}
+        return replace(self, **chosen)
 
 
 def row_groups(
@@ -106,6 +111,8 @@ def _touches(group: Any, column: str, ranges: Sequence[tuple[int, int]]) -> bool
         part = group.column(at)
         if part.path_in_schema == column:
             told = part.statistics
+            if told is not None and told.has_null_count and told.null_count == group.num_rows:
+                return False
             if told is None or not told.has_min_max:
                 return True
             return any(told.min <= high and told.max >= low for low, high in ranges)
@@ -198,7 +205,7 @@ def _compact(values: Ints) -> Any:
 
 def _joined(pieces: list[Any]) -> Ints:
     """Return the pieces as one array, and let go of them."""
-    whole = np.concatenate(pieces, dtype=np.int64)
+    whole: Ints = np.concatenate(pieces)
     pieces.clear()
     return whole
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from trueput.attribution.gpu_busy import busy_by_step
+from trueput.attribution.gpu_clock import OfFile, clock_problems
 from trueput.attribution.gpu_marks import CONTEXT_UNTOLD, Bools, Marks, read_marks
 from trueput.attribution.gpu_match import matched
 from trueput.attribution.records import Ints
@@ -36,6 +37,7 @@ def gpu_steps(
     iterations: pa.Table,
     spec_tokens: int | None,
     offsets: Mapping[str, int],
+    told: list[OfFile] | None = None,
 ) -> Iterator[pa.Table] | None:
     """Return the rows of `gpu_steps` in pieces; None where no annotation names a step.
 
@@ -43,11 +45,15 @@ def gpu_steps(
     context_tokens, generation_requests, generation_tokens, recomputed_tokens), or an empty table.
     `spec_tokens`: how many tokens the engine speculates for a sequence, None where nothing tells.
     Instants of `parts` must be on one clock; `offsets` (ns by file) take those of the rows to UTC.
+    What contradicts the log's clock is added to `told`; `iterations` then has source_id and
+    logged_at_ns.
     """
     marks = read_marks(parts.get("gpu_ranges", ()))
     if marks is None:
         return None
     at = matched(marks, iterations)
+    if told is not None:
+        told += clock_problems(marks, at, iterations, offsets)
     again, known = _recomputed(marks, at, iterations, spec_tokens)
     looked_at, busy = busy_by_step(parts, marks)
     whole = marks.untold[looked_at] == 0
@@ -105,7 +111,7 @@ def _recomputed(
 
 def _excess(marks: Marks, spec_tokens: int) -> Ints:
     """Generation tokens beyond what decoding needs; none where the sequences are not told."""
-    need = marks.generation_requests * (1 + spec_tokens)
+    need = marks.generation_requests.astype(np.int64) * (1 + spec_tokens)
     excess: Ints = np.maximum(marks.generation_tokens - need, 0)
     return excess
 

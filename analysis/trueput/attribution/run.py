@@ -32,7 +32,9 @@ PROBLEM_CODES = {
     "ATTR007": "Two profiles hold the same operations; they are counted once.",
     "ATTR008": "Nothing ties the clock of a profile to that of the others; it is not counted.",
     "ATTR009": "A profile lies outside the run's requests and iterations: none of it is counted.",
-    "ATTR010": "Grouping the events of requests failed; each question does it again.",
+    "ATTR010": "The steps of a profile are at other times than the same steps elsewhere.",
+    "ATTR011": "The steps of a profile are no stretch of the log's iterations.",
+    "ATTR012": "Grouping the events of requests failed; each question does it again.",
 }
 
 
@@ -88,7 +90,7 @@ def _instants(run: RunInput, out: RunOutput) -> None:
 
 def _not_grouped(error: Exception) -> Problem:
     text = f"{type(error).__name__} while grouping events of requests; questions do it each time"
-    return Problem("ATTR010", Severity.WARNING, text)
+    return Problem("ATTR012", Severity.WARNING, text)
 
 
 def _gpu_steps(run: RunInput, out: RunOutput) -> None:
@@ -97,15 +99,23 @@ def _gpu_steps(run: RunInput, out: RunOutput) -> None:
         return
     offsets = {s: f.offset_ns or 0 for s, f in out.clock_fits.items()}
     try:
+        from trueput.attribution.gpu_axis import is_dated
         from trueput.attribution.gpu_steps import gpu_steps, speculated_tokens
         from trueput.attribution.log_iterations import log_iterations
 
         iterations = log_iterations(run.parts, out.rows.get("step_work"))
         spec = speculated_tokens(run.config)
-        rows = gpu_steps(run.run_id, run.parts, iterations, spec, offsets)
+        told: list[tuple[str, Problem]] = []
+        rows = gpu_steps(run.run_id, run.parts, iterations, spec, offsets, told)
     except Exception as error:  # noqa: BLE001  the run must not be lost with its attribution
         out.problems.append(_undivided(error))
         return
+    outside = {source for source, problem in out.of_files if problem.code == "ATTR009"}
+    out.of_files += [
+        (source, problem)
+        for source, problem in told
+        if source not in outside and is_dated(source, run.clocks, out.clock_fits)
+    ]
     if rows is not None:
         out.rows["gpu_steps"] = rows
         out.made_while_written["gpu_steps"] = _undivided

@@ -19,10 +19,11 @@ from trueput.attribution.gpu_marks import numbers, words
 from trueput.attribution.gpu_overflow import overflows
 from trueput.attribution.gpu_places import misplaced, places_of
 from trueput.attribution.gpu_plausible import bounds_of
-from trueput.attribution.gpu_unseen import Launched, unseen_launches
+from trueput.attribution.gpu_processes import launchers
+from trueput.ingest.losses import losses_of
 from trueput.ingest.read import FileResult, rewrite
 from trueput.rocm_rows import OVERFLOW_NS
-from trueput.source_api import MOST_LOST, Problem, Severity, loses_much
+from trueput.source_api import Problem, Severity
 from trueput.units import ns_text
 
 IMPLAUSIBLE = "implausible"
@@ -43,10 +44,20 @@ def mark_operations(result: FileResult) -> list[Problem]:
         return []
     broken = mark_implausible(part)
     problems = [*([broken] if broken else []), *place_operations(part)]
+    if result.source_name == _KINETO and (launches := result.parts.get("gpu_launches")):
+        name_processes(part, launches)
     aside = sum(p.count for p in problems if p.code in _ASIDE)
     if result.source_name == _KINETO and _is_rocm(result):
         problems += clip_overflows(part)
-    return problems + mark_lost(result, aside)
+    captured = result.parts.get("gpu_captures")
+    if captured is None:
+        return problems
+    losses = losses_of(result, captured, aside)
+    if losses.is_much:
+        mark_capture(captured, "operations_lost", value=True)
+    elif losses.idle_ns:
+        mark_capture(captured, "unseen_ns", losses.idle_ns)
+    return problems + losses.problems()
 
 
 def mark_implausible(part: Path) -> Problem | None:
@@ -124,6 +135,20 @@ def place_operations(part: Path) -> list[Problem]:
     return problems
 
 
+def name_processes(part: Path, launches: Path) -> None:
+    """Give the operations of a trace of several processes the process that launched them."""
+    found = launchers(part, launches)
+    if found is None:
+        return
+
+    def changed(rows: pa.Table) -> pa.Table:
+        at = rows.schema.get_field_index("process_key")
+        names = pa.array(found.names(rows), pa.string())
+        return rows.set_column(at, rows.schema.field(at), names)
+
+    rewrite(part, "gpu_ops", changed)
+
+
 def clip_overflows(part: Path) -> list[Problem]:
     """Cut kernels that run far into their successors on the same queue, and tell them."""
     cuts = overflows(part)
@@ -149,45 +174,15 @@ def clip_overflows(part: Path) -> list[Problem]:
     return [Problem("INGEST012", Severity.WARNING, text, count=count)]
 
 
-def mark_lost(result: FileResult, aside: int) -> list[Problem]:
-    """Mark a capture that lacks operations of its launches, or of which too many count nowhere.
-
-    `aside`: how many operations count nowhere.
-    """
-    captured = result.parts.get("gpu_captures")
-    if captured is None:
-        return []
-    reasons: list[str] = []
-    count = 0
-    if loses_much(aside, result.rows["gpu_ops"]):
-        reasons.append(f"{aside} of {result.rows['gpu_ops']} operations count nowhere")
-        count += aside
-    if launches := result.parts.get("gpu_launches"):
-        unseen = unseen_launches(result.parts["gpu_ops"], launches)
-        kinds: list[tuple[str, Launched]] = [("kernel", unseen.kernels)]
-        if not _hides_graphs(captured):
-            kinds.append(("graph", unseen.graphs))
-        for word, found in kinds:
-            if found.share_over(MOST_LOST):
-                reasons.append(
-                    f"{found.unseen} of {found.launches} {word} launches have no operation"
-                )
-                count += found.unseen
-    if not reasons:
-        return []
-    at = arrow_schema("gpu_captures").get_field_index("operations_lost")
+def mark_capture(captured: Path, name: str, value: bool | int) -> None:
+    """Write a value into a column of a capture: `operations_lost`, or `unseen_ns`."""
+    at = arrow_schema("gpu_captures").get_field_index(name)
 
     def marked(rows: pa.Table) -> pa.Table:
-        return rows.set_column(at, rows.schema.field(at), pa.array([True] * len(rows), pa.bool_()))
+        field = rows.schema.field(at)
+        return rows.set_column(at, field, pa.array([value] * len(rows), field.type))
 
     rewrite(captured, "gpu_captures", marked)
-    text = f"{'; '.join(reasons)}: the devices ran unseen, and gaps are not known to be idle"
-    return [Problem("INGEST009", Severity.WARNING, text, count=count)]
-
-
-def _hides_graphs(captured: Path) -> bool:
-    """Return whether a capture is known to show no kernel of any graph."""
-    return any(pq.read_table(captured, columns=["graphs_hidden"]).column(0).to_pylist())
 
 
 def _is_rocm(result: FileResult) -> bool:

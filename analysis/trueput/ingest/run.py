@@ -32,7 +32,8 @@ from trueput.ingest.folders import (
     file_sha256,
     plain_sha256,
 )
-from trueput.ingest.marks import mark_all, mark_operations
+from trueput.ingest.losses import kernels_untraced
+from trueput.ingest.marks import mark_all, mark_capture, mark_operations
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
@@ -51,10 +52,11 @@ PROBLEM_CODES = {
     "INGEST006": "The file cannot be read (its permissions, or it went away); the rest was.",
     "INGEST007": "Operations with times that cannot be; they are kept, marked, and not counted.",
     "INGEST008": "The file is of a known format and holds no record: it tells nothing.",
-    "INGEST009": "Operations of launches are missing, or many count nowhere: gaps are not idle.",
+    "INGEST009": "Operations are missing, or many count nowhere: gaps are not known to be idle.",
     "INGEST010": "Operations that ran on one of several devices; kept, marked, and not counted.",
     "INGEST011": "Operations without a device or a process: on the only device it can have been.",
     "INGEST012": "Kernels of AMD devices that ran far into their successors; they are cut there.",
+    "INGEST013": "A few operations are missing; gaps between the others are taken for idle.",
 }
 
 Progress = Callable[[str, int, int], None]
@@ -355,6 +357,11 @@ def _mark_operations(work: _Work) -> None:
     """Put the GPU operations of every file right, and tell what does not count."""
     for result in work.results:
         work.problems += [(result.source_id, p) for p in mark_operations(result)]
+    captures = {r.source_id: r.parts.get("gpu_captures") for r in work.results}
+    for source, losses in kernels_untraced(work.results).items():
+        if (captured := captures[source]) is not None:
+            mark_capture(captured, "operations_lost", value=True)
+        work.problems += [(source, p) for p in losses.problems()]
 
 
 def _to_utc(work: _Work, output: RunOutput) -> None:

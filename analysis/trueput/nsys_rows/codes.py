@@ -32,5 +32,6 @@ CODES: Final[Codes] = {
     "NSYS023": (Severity.WARNING, "sampled ratios outside 0..1: missing"),
     "NSYS024": (Severity.WARNING, "operations were lost: gaps between the rest are not idle"),
     "NSYS025": (Severity.WARNING, "kernels without a name: it is not known which communicate"),
+    "NSYS026": (Severity.INFO, "launches that returned an error, and launched nothing"),
 }
 """Code -> severity and meaning."""

@@ -124,6 +124,8 @@ def _judge(tally: Tally, told: Told, counts: Counts, calls: LaunchCounts, device
         tally.add("NSYS016", count=calls.launches)
     elif _graphs_hidden(counts, calls) and not spans:
         tally.add("NSYS011", count=calls.graph_launches)
+    if calls.failed:
+        tally.add("NSYS026", count=calls.failed)
     if spans:
         tally.add("NSYS022", count=spans)
     if devices.unknown():

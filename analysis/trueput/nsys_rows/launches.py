@@ -2,7 +2,8 @@
 
 RUNTIME holds every runtime and driver call. Kept is what launched work: each call whose process and
 correlation id some operation has, by an exact test, whatever the call is named, and each call named
-as a launch, copy or memset, so that launches whose operations are missing can be seen.
+as a launch, copy or memset, so that launches whose operations are missing can be seen. A call that
+returned an error and has no operation launched nothing: it is counted, and not kept.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from trueput.source_api import Batch, Item
 from trueput.tally import Tally
 
 TABLE: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
-_NUMBERS = ("start", "end", "globalTid", "correlationId", "nameId")
+_NUMBERS = ("start", "end", "globalTid", "correlationId", "nameId", "returnValue")
 _VERSION = re.compile(r"_v\d{4,}$")
 _LAUNCH = re.compile(r"(?:cuda|cu|hip)(?:Launch|GraphLaunch|Memcpy|Memset|MemPrefetch|GraphUpload)")
 _GRAPH = re.compile(r"(?:cuda|cu|hip)GraphLaunch")
@@ -50,6 +51,8 @@ class LaunchCounts:
     graph_launches: int = 0
     graphs_seen: bool = False
     """Whether an operation has the id of a graph launch."""
+    failed: int = 0
+    """Launches that returned an error, and launched nothing."""
     damaged: bool = False
 
 
@@ -86,14 +89,16 @@ class Launches:
         texts = [plain_api(t) for t in self.names.of(api.values)]
         launch = [t is not None and _LAUNCH.match(t) is not None for t in texts]
         graph = [t is not None and _GRAPH.match(t) is not None for t in texts]
-        if any(graph):
-            self.counts.graph_launches += int(api.flags(graph).sum())
         thread = coded(batch.column("globalTid"))
         processes = [None if t is None else t & ~THREAD_MASK for t in thread.values]
         joined = self._joined(batch, thread, processes)
-        if any(graph):
-            self.counts.graphs_seen |= bool((api.flags(graph) & joined).any())
         keep = api.flags(launch) | joined
+        failed = keep & ~joined & (numbers_of(batch, "returnValue") != 0)
+        self.counts.failed += int(failed.sum())
+        keep &= ~failed
+        if any(graph):
+            self.counts.graph_launches += int((api.flags(graph) & ~failed).sum())
+            self.counts.graphs_seen |= bool((api.flags(graph) & joined).any())
         keep &= self._sound(batch, keep)
         if not keep.any():
             return None

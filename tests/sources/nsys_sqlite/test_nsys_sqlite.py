@@ -405,6 +405,24 @@ def test_many_dropped_operations_are_a_loss(tmp_path: Path, broken: int, is_lost
     assert rows_of(items)["gpu_captures"][0]["operations_lost"] is is_lost
 
 
+def test_launches_that_returned_an_error_launched_nothing(tmp_path: Path) -> None:
+    """The second and the third fail; the fourth reports an error, and its kernel is there."""
+    calls = [{**call(10 * n, 10 * n + 1, n), "returnValue": 0 if n == 1 else 700}
+             for n in range(1, 5)]  # fmt: skip
+    content = {"StringIds": strings(), KERNEL: [kernel(100, 110, 1), kernel(120, 130, 4)],
+               RUNTIME: calls}  # fmt: skip
+    items = items_of(tmp_path, content)
+    assert [c["correlation_id"] for c in rows_of(items)["gpu_launches"]] == [1, 4]
+    assert problems_of(items)["NSYS026"] == 2
+
+
+def test_graphs_that_failed_to_launch_hide_nothing(tmp_path: Path) -> None:
+    calls = [call(10, 11, 1), {**call(20, 21, 2, name=11), "returnValue": 900}]
+    content = {"StringIds": strings(), KERNEL: [kernel(100, 110, 1)], RUNTIME: calls}
+    [capture] = rows_of(items_of(tmp_path, content))["gpu_captures"]
+    assert (capture["graph_launches"], capture["graphs_hidden"]) == (0, False)
+
+
 def test_kernels_without_a_name_have_no_class(tmp_path: Path) -> None:
     named = found(tmp_path, {"StringIds": strings(), KERNEL: [kernel(1, 2, 1, demangledName=3)]})
     assert named["gpu_ops"][0]["class"] == "communication"

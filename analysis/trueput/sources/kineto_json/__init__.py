@@ -30,7 +30,7 @@ file's name, else by the file, since every worker may call itself rank 0.
 | KINETO009 | events that end before they start: dropped |
 | KINETO010 | operations without a length: kept, quality `zero_duration` |
 | KINETO011 | no GPU operation: the trace of a CPU, or of a front end |
-| KINETO012 | launches without any GPU operation: blind, not idle |
+| KINETO012 | launches without any GPU operation: the file adds neither busy nor idle time |
 | KINETO013 | graph launches without any of their kernels: blind, not idle |
 | KINETO014 | one operation takes more than half of the trace |
 | KINETO015 | the profiler stopped early: what ran after that was not recorded |

@@ -23,7 +23,10 @@ TEXTS = {
     "KINETO009": (_W, "an event ends before it starts: dropped"),
     "KINETO010": (_I, "an operation has no length: kept, marked"),
     "KINETO011": (_I, "no GPU operation in this trace: it tells nothing of a GPU, not even idle"),
-    "KINETO012": (_W, "work was launched and no GPU operation was recorded: blind, not idle"),
+    "KINETO012": (
+        _W,
+        "work was launched and none of its GPU operations is here: neither busy nor idle",
+    ),
     "KINETO013": (_W, "graphs were launched and no kernel of one was recorded: blind, not idle"),
     "KINETO014": (_W, "one operation takes more than half of the trace"),
     "KINETO015": (_W, "the profiler stopped early: what ran after that was not recorded"),

@@ -212,14 +212,14 @@ class Reader:
     def _devices(self) -> Iterator[dict[str, Any]]:
         rows, known = self._ready, {d.device: d for d in self._metadata.devices}
         alike = {(d.name, d.memory_bytes) for d in known.values()}
-        for number in sorted(rows.totals.devices):
+        for process, number in sorted(rows.totals.devices):
             device = known.get(number)
             if device is None and len(alike) == 1:  # ROCm numbers agents, not devices
                 device = Device(number, *next(iter(alike)))
             yield {
-                "device_key": f"{rows.key}:{number}",
+                "device_key": f"{process}:{number}",
                 "device": number,
-                "process_key": rows.key,
+                "process_key": process,
                 "rank": self._rank(),
                 "name": device.name if device else None,
                 "uuid": None,

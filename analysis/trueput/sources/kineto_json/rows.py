@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from trueput.source_api import BATCH_ROWS, Batch
 from trueput.sources.kineto_json.names import is_graph_launch, kernel_class, launch_name
 from trueput.sources.kineto_json.problems import Problems
+from trueput.sources.kineto_json.processes import Processes
 from trueput.step_annotation import parse_step
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ SPANS = ("overhead", "trace")
 _OPERATION_WORDS = pa.array(tuple(OPERATIONS), pa.string())
 _LAUNCH_WORDS, _RANGE_WORDS = pa.array(LAUNCHES, pa.string()), pa.array(RANGES, pa.string())
 _SPAN_WORDS = pa.array(SPANS, pa.string())
-_TIMED_COLUMNS = ["name", "cat", "tid", "ts", "dur"]
+_TIMED_COLUMNS = ["name", "cat", "pid", "tid", "ts", "dur"]
 _LAUNCH_COLUMNS = [*_TIMED_COLUMNS, "correlation"]
 WANTED = frozenset((*OPERATIONS, *LAUNCHES, *RANGES, *SPANS))
 
@@ -52,6 +53,7 @@ _COMPLETE, _BEGIN, _KERNEL, _OVERHEAD, _ZERO_DURATION, _UNKNOWN, _PUSH_POP = (
     for word in ("X", "B", "kernel", "overhead", "zero_duration", "?", "push_pop")
 )
 _FALSE = pa.scalar(False, pa.bool_())
+_COLON = pa.scalar(":", pa.string())
 ABSOLUTE_FROM_NS = 100_000_000_000_000_000
 """Times above this count from the epoch: 3 years in, and no capture is as long."""
 _MAX_KNOWN = 50_000
@@ -79,7 +81,8 @@ class Totals:
     ops_first_ns: int = MAX_INSTANT
     ops_last_ns: int = -MAX_INSTANT
     longest_ns: int = 0
-    devices: set[int] = field(default_factory=set)
+    devices: set[tuple[str, int]] = field(default_factory=set)
+    """Process and ordinal of those that ran something."""
     graphs: set[int] = field(default_factory=set)
     shared: set[int] = field(default_factory=set)
     """Correlation ids of graph launches, and those that several kernels have."""
@@ -91,7 +94,7 @@ class Rows:
 
     def __init__(self, key: str, base_ns: int | None, problems: Problems) -> None:
         self.key = key
-        self._key = pa.scalar(key, pa.string())
+        self._processes = Processes(key)
         self.base_ns = base_ns
         self.problems = problems
         self.totals = Totals()
@@ -173,8 +176,10 @@ class Rows:
         kind = self._map(events["cat"], OPERATIONS.__getitem__, pa.string())
         is_kernel = pc.equal(kind, _KERNEL)
         device = _natural(_or_number(events["device"], events["pid"]))
+        process = self._process(events, self._processes.of_device)
         correlation = _natural(events["correlation"], 1)
-        self._count(events, is_kernel, device, correlation)
+        self._count(events, is_kernel, correlation)
+        self._note_devices(process, device)
         zero = pc.equal(events["dur"], _NUMBER[0])
         self.problems.add("KINETO010", _count(zero))
         self.problems.add("KINETO020", device.null_count)
@@ -185,8 +190,8 @@ class Rows:
             "start_at_ns": events["start"],
             "end_at_ns": events["end"],
             "device": device,
-            "device_key": _keyed(self.key, pc.fill_null(pc.cast(device, pa.string()), _UNKNOWN)),
-            "process_key": pa.repeat(self._key, events.num_rows),
+            "device_key": _keyed(process, pc.fill_null(pc.cast(device, pa.string()), _UNKNOWN)),
+            "process_key": process,
             "context_id": _natural(events["context"]),
             "stream": _natural(_or_number(events["stream"], events["tid"])),
             "correlation_id": correlation,
@@ -196,16 +201,32 @@ class Rows:
             "quality": pc.if_else(zero, _ZERO_DURATION, _NO_TEXT),
         })  # fmt: skip
 
-    def _count(self, events: pa.Table, is_kernel: Any, device: Any, correlation: Any) -> None:
+    def _process(self, events: pa.Table, function: Callable[[str | None], str]) -> Any:
+        """Return the process of each event, by its pid, as a dictionary array."""
+        encoded: Any = events["pid"].combine_chunks().dictionary_encode(null_encoding="encode")
+        keys = [function(pid) for pid in encoded.dictionary.to_pylist()]
+        if len(set(keys)) == 1:
+            return pa.repeat(pa.scalar(keys[0], pa.string()), events.num_rows)
+        return pa.array(keys, pa.string()).take(encoded.indices)
+
+    def _note_devices(self, process: Any, device: Any) -> None:
+        known = self.totals.devices
+        if len(known) < _MAX_KNOWN:
+            pairs = pa.table({"process": process, "device": device})
+            found: Any = pairs.group_by(["process", "device"], use_threads=False).aggregate([])
+            known.update(
+                (row["process"], row["device"])
+                for row in found.to_pylist()
+                if row["device"] is not None
+            )
+
+    def _count(self, events: pa.Table, is_kernel: Any, correlation: Any) -> None:
         totals = self.totals
         totals.operations += events.num_rows
         totals.kernels += _count(is_kernel)
         totals.ops_first_ns = min(totals.ops_first_ns, pc.min(events["start"]).as_py())
         totals.ops_last_ns = max(totals.ops_last_ns, pc.max(events["end"]).as_py())
         totals.longest_ns = max(totals.longest_ns, pc.max(events["dur"]).as_py())
-        if len(totals.devices) < _MAX_KNOWN:
-            found: list[Any] = pc.unique(device).to_pylist()
-            totals.devices.update(int(n) for n in found if n is not None)
         nodes = _count(pc.greater(events["graph_node_id"], _NUMBER[0]))
         totals.graph_nodes = totals.graph_nodes or nodes > 0
         counts = pc.value_counts(pc.drop_null(correlation.filter(is_kernel)))
@@ -224,14 +245,15 @@ class Rows:
         if not events.num_rows:
             return None
         graph = self._map(events["api"], is_graph_launch, pa.bool_())
+        process = self._process(events, self._processes.of_launch)
         self.totals.launches += events.num_rows
         self.totals.graph_launches += _count(graph)
         if len(self.totals.graphs) < _MAX_GRAPHS:
             launched: list[Any] = events["correlation"].filter(graph).to_pylist()
             self.totals.graphs.update(launched)
         return pa.table({
-            "process_key": pa.repeat(self._key, events.num_rows),
-            "thread_key": _keyed(self.key, events["tid"]),
+            "process_key": process,
+            "thread_key": _keyed(process, events["tid"]),
             "correlation_id": events["correlation"],
             "api": events["api"],
             "start_at_ns": events["start"],
@@ -245,6 +267,7 @@ class Rows:
         names: Any = pc.dictionary_encode(events["name"]).combine_chunks()
         words = names.dictionary.to_pylist()
         steps = [self._cached(parse_step, word) for word in words]
+        process = self._process(events, self._processes.of_range)
         self.totals.ranges += events.num_rows
         self.totals.capture_ranges += _graph_captures(events["name"])
 
@@ -254,8 +277,8 @@ class Rows:
 
         return pa.table({
             "name": events["name"],
-            "process_key": pa.repeat(self._key, events.num_rows),
-            "thread_key": _keyed(self.key, events["tid"]),
+            "process_key": process,
+            "thread_key": _keyed(process, events["tid"]),
             "start_at_ns": events["start"],
             "end_at_ns": events["end"],
             "style": pa.repeat(_PUSH_POP, events.num_rows),
@@ -324,10 +347,13 @@ def _or_number(numbers: Any, texts: Any) -> Any:
     return pc.coalesce(numbers, pc.cast(digits, pa.int64()))
 
 
-def _keyed(key: str, texts: Any) -> Any:
-    """Return `key:text` for each text, encoded so that each is made once."""
+def _keyed(keys: Any, texts: Any) -> Any:
+    """Return `key:text` for each row, encoded so that each is made once where there is one key."""
     encoded: Any = pc.dictionary_encode(texts).combine_chunks()
-    words = [f"{key}:{word}" for word in encoded.dictionary.to_pylist()]
+    different: list[Any] = pc.unique(keys).to_pylist()
+    if len(different) > 1:
+        return pc.binary_join_element_wise(keys, texts.combine_chunks(), _COLON)
+    words = [f"{different[0]}:{word}" for word in encoded.dictionary.to_pylist()]
     return pa.array(words, pa.string()).take(encoded.indices)
 
 

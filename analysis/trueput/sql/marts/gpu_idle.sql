@@ -1,16 +1,23 @@
 -- One row per run: the idle time of its ledger, split by whether the engine held any request.
 -- Formula: the window less the union of all requests' stays in the engine (arrival to end, other traffic
 -- included) is time without work; idle up to that, over all devices, is queue_empty, the rest waited.
--- A stay begins at the later of arrival and send. An instant that only a log gives lies within the
--- second it prints: a send or an end that the client saw in that second stands for it, else low and
--- high take its ends. Unattributed time may lie where the queue was empty: the low leaves room for it.
+-- A stay begins at the later of arrival and send. Low and high leave room for what no file tells:
+-- the way to the engine with tokenising, the way back, and an abort that the engine notices after its
+-- client left. Spans show how long these are at most (their queue, prefill and decode begin when the
+-- engine has the request); without spans a request is there before its first token, and the way back is no
+-- longer than the time to that. An instant that only a log gives lies within the second it prints: a
+-- send or an end that the client saw in that second stands for it, else low and high take its ends.
+-- Unattributed time may lie where the queue was empty: the low leaves room for it.
 -- Null rule: where no request has instants all parts are NULL; where a request has no known end, it may
 -- have stayed to the end of the window, and the split has bounds only.
 WITH seen AS (
   SELECT q.run_id, w.from_ns, w.to_ns,
     greatest(q.e_arrived_at_ns, q.sent_at_ns) AS start_ns,
-    CASE WHEN NOT q.e_arrival_is_exact AND q.e_arrived_at_ns > coalesce(q.c_sent_at_ns, q.e_arrived_at_ns - 1)
-      THEN q.e_arrived_at_ns + 999999999 END AS start_late_ns,
+    CASE WHEN NOT q.e_arrival_is_exact THEN q.e_arrived_at_ns + 999999999 END AS arrival_second_ends_ns,
+    coalesce(q.first_token_at_ns, q.sent_at_ns + q.ttft_ns) AS first_token_ns,
+    coalesce(q.ttft_ns, 0) AS way_ns, q.ruling = 'complete' AS is_complete,
+    -- what a span says of its time in the engine, without the way there
+    CASE WHEN q.e_arrival_is_exact AND q.e_end_is_exact THEN q.queue_ns + q.prefill_ns + q.decode_ns END AS inside_ns, q.e_arrived_at_ns,
     q.e_ended_at_ns AS e_end_ns, q.ended_at_ns AS end_ns, q.e_finished IS TRUE AS is_finished, q.sent_at_ns,
     -- the second that an end was printed in; NULL where a span gave it, or no line did
     CASE WHEN NOT q.e_end_is_exact THEN q.e_ended_at_ns + 999999999 END AS second_ends_ns
@@ -30,15 +37,27 @@ WITH seen AS (
     -- whether no client saw the end in the second that the log prints
     coalesce(second_ends_ns IS NOT NULL AND end_ns NOT BETWEEN e_end_ns + 1 AND second_ends_ns, false) AS is_loose
   FROM seen
+), ways AS (
+  -- of the run: to the engine at most, back at most, and from the last token to a span's end
+  SELECT run_id, max(e_end_ns - inside_ns - sent_at_ns) AS there_ns, max(end_ns - e_end_ns) AS back_ns,
+    min(e_end_ns - inside_ns - e_arrived_at_ns) AS hand_over_ns
+  FROM placed WHERE inside_ns IS NOT NULL AND is_complete GROUP BY run_id
 ), cases AS (
-  SELECT run_id, unnest([
+  SELECT p.run_id, unnest([
     {'reading': 'point', 'start': start_ns, 'stop': stop_ns},
-    {'reading': 'low', 'start': greatest(start_ns, start_late_ns),
-      'stop': CASE WHEN is_loose THEN e_end_ns ELSE stop_ns END},
+    {'reading': 'low',
+      'start': greatest(start_ns, coalesce(e_end_ns - inside_ns,
+        least(arrival_second_ends_ns, first_token_ns, CASE WHEN start_ns = sent_at_ns THEN start_ns + not_negative(there_ns) END))),
+      'stop': least(stop_ns, CASE WHEN inside_ns IS NOT NULL THEN greatest(start_ns + inside_ns, e_end_ns - not_negative(hand_over_ns))
+        WHEN is_loose THEN e_end_ns WHEN is_finished OR is_complete THEN greatest(e_end_ns, end_ns - coalesce(not_negative(back_ns), way_ns))
+        ELSE stop_ns END)},
     {'reading': 'high', 'start': start_ns,
-      'stop': CASE WHEN stop_ns IS NULL THEN to_ns WHEN is_loose THEN greatest(stop_ns, second_ends_ns) ELSE stop_ns END}
+      'stop': CASE WHEN stop_ns IS NULL THEN to_ns WHEN is_loose THEN greatest(stop_ns, second_ends_ns)
+        WHEN is_finished OR is_complete THEN stop_ns
+        ELSE coalesce(least(second_ends_ns, stop_ns + there_ns), stop_ns + way_ns) END}
   ]) AS stay, from_ns, to_ns, stop_ns
-  FROM placed
+  FROM placed AS p
+  LEFT JOIN ways AS w ON w.run_id = p.run_id
 ), stays AS (
   SELECT run_id, stay.reading AS reading, greatest(stay.start, from_ns) AS start_ns, least(stay.stop, to_ns) AS end_ns
   FROM cases WHERE stay.stop IS NOT NULL

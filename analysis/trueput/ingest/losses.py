@@ -1,0 +1,111 @@
+"""What the captures of a run lack: operations of launches, kernels of graphs, or every kernel.
+
+Every loss is told. Where it may be more than a small part of the operations, or of the time, the
+gaps of the capture are not taken for idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from trueput.attribution.gpu_marks import row_groups, words
+from trueput.attribution.gpu_replays import replayed
+from trueput.attribution.gpu_unseen import unseen_launches
+from trueput.ingest.read import FileResult
+from trueput.source_api import MOST_LOST, Problem, Severity, loses_much
+from trueput.units import ns_text
+
+
+@dataclass
+class Losses:
+    """What one capture lacks, in words, and whether its gaps may be no idle time."""
+
+    told: list[str] = field(default_factory=list)
+    count: int = 0
+    is_much: bool = False
+    idle_ns: int = 0
+    """Idle time in which the lost ones may have run, where they are not much."""
+
+    def add(self, lost: int, whole: int, what: str) -> None:
+        """Note that so many of all are lost."""
+        if lost:
+            self.told.append(f"{lost} of {whole} {what}")
+            self.count += lost
+            self.is_much |= loses_much(lost, whole)
+
+    def problems(self) -> list[Problem]:
+        """Return what is to be told of it."""
+        if not self.told:
+            return []
+        text = "; ".join(self.told)
+        if self.is_much:
+            text += ": the devices ran unseen, and gaps are not known to be idle"
+            return [Problem("INGEST009", Severity.WARNING, text, count=self.count)]
+        text += ": so little that other gaps are taken for idle"
+        return [Problem("INGEST013", Severity.INFO, text, count=self.count)]
+
+
+def losses_of(result: FileResult, captured: Path, aside: int) -> Losses:
+    """Return what the capture of one file lacks; `aside` of its operations count nowhere."""
+    operations, launches = result.parts["gpu_ops"], result.parts.get("gpu_launches")
+    found = Losses()
+    if loses_much(aside, result.rows["gpu_ops"]):
+        found.add(aside, result.rows["gpu_ops"], "operations count nowhere")
+    if launches is not None:
+        unseen = unseen_launches(operations, launches)
+        hidden = any(_column(captured, "graphs_hidden"))
+        for word, kind in unseen.kinds.items():
+            if not (hidden and word == "graph"):
+                found.add(kind.unseen, kind.launches, f"{word} launches have no operation")
+        if unseen.idle_ns and found.told:
+            idle, span = ns_text(unseen.idle_ns), ns_text(unseen.span_ns)
+            found.told.append(f"they may have run in {idle} of idle time, of {span} in all")
+            found.is_much |= unseen.idle_ns > MOST_LOST * unseen.span_ns
+            found.idle_ns = unseen.idle_ns
+    graphs = replayed(operations)
+    found.add(graphs.unseen, graphs.launches, "operations are missing from replays of graphs")
+    return found
+
+
+def kernels_untraced(results: Sequence[FileResult]) -> dict[str, Losses]:
+    """Return the files that show copies alone, where no file of the run shows kernels of the same
+    process, and no launch is there that would tell that none ran."""
+    bare = [r for r in results if "gpu_ops" in r.parts and not _has_kernels(r)]
+    bare = [r for r in bare if "gpu_launches" not in r.parts and "gpu_captures" in r.parts]
+    if not bare:
+        return {}
+    others = [r for r in results if "gpu_ops" in r.parts and _has_kernels(r)]
+    shown = {owner for r in others for owner in _owners(r.parts["gpu_ops"])}
+    return {
+        r.source_id: Losses(
+            ["no kernel and no launch was recorded, copies alone"], r.rows["gpu_ops"], is_much=True
+        )
+        for r in bare
+        if not _owners(r.parts["gpu_ops"]) <= shown
+    }
+
+
+def _has_kernels(result: FileResult) -> bool:
+    part = result.parts.get("gpu_captures")
+    if part is None:
+        return True
+    return any((*_column(part, "kernel_rows"), *_column(part, "graph_span_rows")))
+
+
+def _column(part: Path, name: str) -> list[Any]:
+    found: list[Any] = pq.read_table(part, columns=[name]).column(0).to_pylist()
+    return found
+
+
+def _owners(part: Path) -> set[str]:
+    """Return what the keys of devices begin with, which is their process; whole where none is."""
+    found: set[str] = set()
+    for rows in row_groups([part], ("device_key",)):
+        keys = words(rows.column("device_key")).dictionary.to_pylist()
+        found.update(key.rpartition(":")[0] or key for key in keys)
+    return found

@@ -1,0 +1,90 @@
+"""Profiles whose clock is not that of the engine's log, or of another rank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ingest.made import write_log
+from ingest.test_unseen_operations import Held, kernel, launch, write
+
+NOON_NS = 1_764_417_600 * 10**9
+"""The log begins at 2025-11-29 12:00:00 UTC: a request a second, three iterations each."""
+REQUESTS = 8
+
+
+def write_rank(run: Path, rank: int, late_s: float = 0, *, shuffled: bool = False) -> None:
+    """Write steps that end 0.3, 0.4 and 0.5 s into the second that the log prints."""
+    events = []
+    for second in range(REQUESTS):
+        for i in range(3):
+            number = 3 * second + i + 1
+            at = 1_000_000 * second + 300_000 + 100_000 * i - 4_000
+            first = i == 0
+            context = f"{int(first)}({32 * int(first)})"
+            name = f"execute_context_{context}_generation_{int(not first)}({int(not first)})"
+            if shuffled:
+                name = f"execute_context_0(0)_generation_{number}({number})"
+            note = {"ph": "X", "cat": "user_annotation", "name": name, "pid": 9, "tid": 9,
+                    "ts": at, "dur": 4_000, "args": {}}  # fmt: skip
+            call, ran = launch(number), kernel(number)
+            events += [note, call | {"ts": at + 10}, ran | {"ts": at + 20, "dur": 3_000}]
+    base = NOON_NS + round(late_s * 1e9)
+    write(run / f"rank{rank}.pt.trace.json", events, baseTimeNanoseconds=base)
+
+
+def told(run: Path, *ranks: float, shuffled: bool = False) -> list[tuple[str, str, str]]:
+    """File, code and text of what is told of the clocks of ranks that are so late (s)."""
+    write_log(run / "server.log", REQUESTS)
+    (run / "run.toml").write_text('timezone = "UTC"\nyear = 2025\n')
+    for rank, late in enumerate(ranks):
+        write_rank(run, rank, late, shuffled=shuffled)
+    rows = Held(run).rows(
+        "SELECT source_id, code, text FROM problems WHERE code IN ('ATTR010', 'ATTR011') ORDER BY 1"
+    )
+    return [(str(source), str(code), str(text)) for source, code, text in rows]
+
+
+@pytest.mark.parametrize("late", [0.0, 0.45, -0.75])
+def test_what_whole_seconds_leave_open_is_not_told(tmp_path: Path, late: float) -> None:
+    assert told(tmp_path / "run", late, late) == []
+
+
+@pytest.mark.parametrize(
+    ("late", "words"),
+    [
+        # the last of the three steps ends 0.5 s into its second: a clock may be 0.5 s early unseen
+        pytest.param(5.0, "lie 4.50 s or more later than the same steps in the log", id="late"),
+        pytest.param(-3.0, "lie 2.50 s or more earlier than the same steps in the log", id="early"),
+    ],
+)
+def test_a_profile_off_the_clock_of_the_log(tmp_path: Path, late: float, words: str) -> None:
+    (problem,) = told(tmp_path / "run", late)
+    assert problem[:2] == ("rank0.pt.trace.json", "ATTR010")
+    assert words in problem[2]
+
+
+def test_a_rank_off_the_clock_of_another_by_less_than_the_log_can_show(tmp_path: Path) -> None:
+    (problem,) = told(tmp_path / "run", 0.0, 0.3, 0.1)
+    assert problem[:2] == ("rank1.pt.trace.json", "ATTR010")
+    assert "lie 300 ms later than the same steps in `rank0.pt.trace.json`" in problem[2]
+
+
+def test_a_profile_outside_of_the_log_is_told_once(tmp_path: Path) -> None:
+    assert told(tmp_path / "run", 3_600.0) == []
+
+
+def test_times_from_an_unknown_zero_contradict_nothing(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    write_rank(run, 0)
+    path = run / "rank0.pt.trace.json"
+    path.write_text(path.read_text().replace("baseTimeNanoseconds", "base"))
+    write_log(run / "server.log", REQUESTS)
+    assert "ATTR010" not in Held(run).told
+
+
+def test_steps_that_are_no_iterations_of_the_log(tmp_path: Path) -> None:
+    (problem,) = told(tmp_path / "run", 5.0, shuffled=True)
+    assert problem[:2] == ("rank0.pt.trace.json", "ATTR011")
+    # the first begins 296 ms into the fifth second after the first that is printed
+    assert "5.30 s after the first printed iteration" in problem[2]
