@@ -6,4 +6,5 @@ cd "$(dirname "$0")/.."
 venv=${VENV:-.venv}
 [ -x "$venv/bin/python" ] || "${PYTHON:-python3}" -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-exec "$venv/bin/python" -m pytest -q -n auto "$@"
+# a module stays with one worker, and its stores are made once, until one has nothing left to do
+exec "$venv/bin/python" -m pytest -q -n auto --dist worksteal "$@"

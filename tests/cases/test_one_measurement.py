@@ -209,15 +209,15 @@ def test_an_edited_copy_is_no_other_measurement(tmp_path: Path, edit: dict[str, 
     again = edited(tmp_path / "cand0", "again", **edit)  # type: ignore[arg-type]
     reused_run = edited(tmp_path / "base1", "old", **edit)  # type: ignore[arg-type]
     reading = Reading(store=tmp_path / "store", slo=SLO)
-    found = gate_verb(base, [f"{cand},{again}"], reading=reading)
-    assert found.candidates[0].runs == ("again",)
+    found = gate_verb(base, [f"{cand},{again}", f"{cand},{reused_run}"], reading=reading)
+    counted, sold = found.candidates
+    assert counted.runs == ("again",)
     assert [n.text for n in found.notes] == [
         "cand0 is the same measurement as again, and counts once with it: their requests take the "
         "same times to a part in a thousand"
     ]
-    sold = gate_verb(base, [f"{cand},{reused_run}"], reading=reading)
     assert sold.verdict is Verdict.UNUSABLE
-    assert sold.candidates[0].reason.startswith(
+    assert sold.reason.startswith(
         "the candidate's measurement old is the baseline's run base1: their requests take"
     )
 

@@ -41,17 +41,18 @@ def times(result: Result, factor: float, keys: Iterable[str]) -> Result:
     return {**result, **{key: moved(result[key]) for key in (*keys, *means) if key in result}}
 
 
-def judged(root: Path, base: Path, cand: Path, slo: str = SLO) -> CandidateResult:
+def judged(root: Path, base: Path, *cands: Path, slo: str = SLO) -> list[CandidateResult]:
     reading = Reading(store=root / "store", slo=slo)
-    return gate(str(base), [str(cand)], reading=reading).candidates[0]
+    return list(gate(str(base), [str(cand) for cand in cands], reading=reading).candidates)
 
 
-def codes(root: Path, run: Path) -> set[str]:
-    """Return the codes of problems with times that a run has."""
+def codes(root: Path, *runs: Path) -> list[set[str]]:
+    """Return the codes of problems with times that each of some runs has."""
     how = Reading(store=root / "store")
-    (name,) = runs_of(str(run), how)
-    found = sql("SELECT run_id, code FROM problems WHERE code LIKE 'TIME%'", how).dicts()
-    return {row["code"] for row in found if row["run_id"] == name}
+    names = [name for run in runs for name in runs_of(str(run), how)]
+    query = "SELECT run_id, code FROM problems WHERE code LIKE 'TIME%'"
+    found = sql(query, how, names).dicts()
+    return [{row["code"] for row in found if row["run_id"] == name} for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -98,24 +99,28 @@ BESIDE = {
 }
 
 
-@pytest.mark.parametrize("case", BESIDE)
+@pytest.mark.parametrize("record", RECORDS)
 def test_times_that_the_engine_contradicts(
-    fixtures: Path, root: Path, right: dict[str, Path], case: str
+    fixtures: Path, root: Path, right: dict[str, Path], record: str
 ) -> None:
-    record, factor, keys, code = BESIDE[case]
-    name = "".join(letter for letter in case if letter.isalnum())
-    wrong = copied(fixtures, root, name, RECORDS[record], factor=factor, keys=keys)
-    found = judged(root, right[record], wrong)
-    assert found.verdict is Verdict.UNUSABLE
-    assert found.reason.startswith(f"candidate: {name} has client times that cannot be")
-    assert code in found.reason
+    cases = {"".join(filter(str.isalnum, name)): case for name, case in BESIDE.items()}
+    cases = {name: case for name, case in cases.items() if case[0] == record}
+    wrong = [
+        copied(fixtures, root, name, RECORDS[record], factor=factor, keys=keys)
+        for name, (_, factor, keys, _) in cases.items()
+    ]
+    found = judged(root, right[record], *wrong)
+    for (name, (*_, code)), one in zip(cases.items(), found, strict=True):
+        assert one.verdict is Verdict.UNUSABLE, name
+        assert one.reason.startswith(f"candidate: {name} has client times that cannot be")
+        assert code in one.reason
 
 
 def test_a_baseline_is_not_believed_either(
     fixtures: Path, root: Path, right: dict[str, Path]
 ) -> None:
     wrong = copied(fixtures, root, "base", RECORDS["spans"], factor=0.001, keys=ALL)
-    found = judged(root, wrong, right["spans"])
+    (found,) = judged(root, wrong, right["spans"])
     assert found.reason.startswith("baseline: base has client times that cannot be")
     (told,) = doctor(str(wrong), Reading(store=root / "store"))
     (problem,) = (p for p in told.problems if p["code"] == "TIME001")
@@ -133,7 +138,7 @@ def test_an_early_first_chunk_that_the_engine_never_sent(
     ]
     result["ttfts"] = [ttft * 0.1 for ttft in result["ttfts"]]
     (early / "bench.json").write_text(json.dumps(result))
-    found = judged(root, right["spans"], early)
+    (found,) = judged(root, right["spans"], early)
     assert (found.verdict, "TIME001" in found.reason) == (Verdict.UNUSABLE, True)
 
 
@@ -231,9 +236,8 @@ def test_times_that_contradict_each_other(tmp_path: Path, case: str) -> None:
     make, change, why = ALONE[case]
     base = write(tmp_path / "right", make())
     wrong = write(tmp_path / "wrong", change(make()))
-    assert codes(tmp_path, base) == set()
-    assert codes(tmp_path, wrong) == {"TIME004"}
-    found = judged(tmp_path, base, wrong)
+    assert codes(tmp_path, base, wrong) == [set(), {"TIME004"}]
+    (found,) = judged(tmp_path, base, wrong)
     assert found.verdict is Verdict.UNUSABLE
     assert why in found.reason
 
@@ -252,8 +256,10 @@ def test_no_recorded_client_file_is_disbelieved(fixtures: Path, tmp_path: Path) 
         *(fixtures / "clients" / "inferencex_vllm_summary").glob("*.json"),
     ]
     assert len(files) > 6
+    folders = []
     for file in files:
-        folder = tmp_path / file.stem
-        folder.mkdir()
-        shutil.copy(file, folder / "bench.json")
-        assert codes(tmp_path, folder) == set(), file.name
+        folders.append(tmp_path / file.stem)
+        folders[-1].mkdir()
+        shutil.copy(file, folders[-1] / "bench.json")
+    found = codes(tmp_path, *folders)
+    assert dict(zip(files, found, strict=True)) == {file: set() for file in files}

@@ -85,14 +85,26 @@ def test_markup_is_shown_as_it_is(hostile: Program) -> None:
 
 
 @pytest.mark.parametrize("command", WRITTEN, ids=lambda c: c[0])
-def test_markdown(hostile: Program, command: tuple[str, ...]) -> None:
-    done = hostile(*command, "--format", "markdown")
+def test_csv_markdown_and_json(hostile: Program, command: tuple[str, ...], tmp_path: Path) -> None:
+    """One run writes all three: CSV on stdout, the others to files."""
+    markdown, document = tmp_path / "made.md", tmp_path / "made.json"
+    done = hostile(*command, "--format", "csv", "-o", str(markdown), "-o", str(document))
     harmless(done)
-    outside_of_code = re.sub("`[^`]*`", "", done.stdout)
+    a_row_is_a_line_without_formulas(done.stdout)
+    text = document.read_text(encoding="utf-8")
+    assert not OBEYED.search(text), "the name is kept, and escaped"
+    json.loads(text)
+    without_tags_links_and_cut_cells(markdown.read_text(encoding="utf-8"))
+
+
+def without_tags_links_and_cut_cells(text: str) -> None:
+    """Markdown that shows the name and is nothing else."""
+    assert not OBEYED.search(text)
+    outside_of_code = re.sub("`[^`]*`", "", text)
     assert not re.search(r"<[a-z/!?]", outside_of_code), "a tag"
     assert "](http" not in outside_of_code, "a link"
     width = 0
-    for line in done.stdout.splitlines():
+    for line in text.splitlines():
         if line.startswith("|"):
             width = width or line.count("|")
             assert line.count("|") == width, "a cell that ends early"
@@ -100,23 +112,14 @@ def test_markdown(hostile: Program, command: tuple[str, ...]) -> None:
             width = 0
 
 
-@pytest.mark.parametrize("command", WRITTEN, ids=lambda c: c[0])
-def test_csv(hostile: Program, command: tuple[str, ...]) -> None:
-    done = hostile(*command, "--format", "csv")
-    harmless(done)
-    lines = list(csv.reader(io.StringIO(done.stdout)))
-    assert len(lines) == len(done.stdout.splitlines()), "a row is a line"
+def a_row_is_a_line_without_formulas(text: str) -> None:
+    """CSV that a spreadsheet only shows."""
+    lines = list(csv.reader(io.StringIO(text)))
+    assert len(lines) == len(text.splitlines()), "a row is a line"
     assert len({len(line) for line in lines}) == 1
-    for text in (text for line in lines for text in line):
-        is_number = re.fullmatch(r"-?[0-9.e+-]+|-inf", text)
-        assert is_number or not text.startswith(("=", "+", "-", "@")), "a formula"
-
-
-@pytest.mark.parametrize("command", WRITTEN, ids=lambda c: c[0])
-def test_json_keeps_the_name_and_escapes_it(hostile: Program, command: tuple[str, ...]) -> None:
-    done = hostile(*command, "--format", "json")
-    harmless(done)
-    json.loads(done.stdout)
+    for cell in (cell for line in lines for cell in line):
+        is_number = re.fullmatch(r"-?[0-9.e+-]+|-inf", cell)
+        assert is_number or not cell.startswith(("=", "+", "-", "@")), "a formula"
 
 
 def test_json_gives_the_name_back(hostile: Program) -> None:

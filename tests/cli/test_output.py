@@ -8,10 +8,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from cli.program import Program
 
 from trueput.schema import views
+from trueput.warehouse.models import reads_nothing
 
 ODD = """
 SELECT
@@ -99,6 +101,18 @@ def test_every_kind_of_query_runs(trueput: Program, query: str) -> None:
     done = trueput("sql", query, "--format", "csv")
     assert (done.code, done.stderr) == (0, "")
     assert done.stdout.count("\n") > 1
+
+
+@pytest.mark.parametrize(
+    ("query", "alone"),
+    [("SELECT 1 AS a;", True), ("VALUES (2), (1)", True), ("SELECT 1 UNION SELECT 2", True),
+     ("DESCRIBE goodput", False), ("SHOW TABLES", False), ("FROM duckdb_views()", False),
+     ("SELECT (SELECT count(*) FROM goodput)", False), ("SELECT current_schemas(true)", False),
+     ("FROM (SHOW TABLES)", False), ("SELECT 1 IN (SELECT 1 FROM range(3))", False)],
+)  # fmt: skip
+def test_only_constants_alone_read_nothing(query: str, alone: bool) -> None:
+    with duckdb.connect() as connection:
+        assert reads_nothing(connection, query) is alone
 
 
 def test_show_as_json_has_every_public_view(trueput: Program) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from ingest.made import write_log
 
 from trueput.verbs.ingest import ingest
-from trueput.verbs.opening import Reading
+from trueput.verbs.opening import Reading, open_runs
 from trueput.verbs.sql import sql
 
 
@@ -44,8 +45,8 @@ def test_a_column_that_did_not_exist_is_null(tmp_path: Path, old: list[str]) -> 
 
 
 PROFILED = Path(__file__).parents[2] / "sample_data"
-UNIONS = "SELECT * FROM gpu_activity WHERE metric LIKE '%union'"
-IDLE = "FROM gpu_idle"
+UNIONS = "SELECT * FROM gpu_activity WHERE metric LIKE '%union' ORDER BY ALL"
+IDLE = "FROM gpu_idle ORDER BY ALL"
 
 
 def forget_unions(store: Path, run_id: str) -> None:
@@ -65,11 +66,17 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
+def both(reading: Reading) -> dict[str, list[dict[str, Any]]]:
+    """Answer both questions of one opening."""
+    with open_runs(None, reading) as warehouse:
+        return {question: warehouse.query(question).dicts() for question in (UNIONS, IDLE)}
+
+
 @pytest.mark.parametrize("window", ["all", "fixed:1s..1500ms"])
 def test_busy_time_of_a_run_without_stretches(profiled: Path, window: str) -> None:
     reading = Reading(store=profiled, window=window)
     manifests = {path: path.read_text("utf-8") for path in (profiled / "_runs").iterdir()}
-    kept = {question: sql(question, reading).dicts() for question in (UNIONS, IDLE)}
+    kept = both(reading)
     assert {(row["run_id"], row["metric"]) for row in kept[UNIONS]} == {
         (f"simulated_{name}", f"{what}_union")
         for name in ("base", "candidate") for what in ("kernel", "gpu_op")
@@ -78,7 +85,7 @@ def test_busy_time_of_a_run_without_stretches(profiled: Path, window: str) -> No
     try:
         for name in ("simulated_base", "simulated_candidate"):  # one of the two, then both
             forget_unions(profiled, name)
-            assert {q: sql(q, reading).dicts() for q in kept} == kept
+            assert both(reading) == kept
     finally:
         for path, text in manifests.items():
             path.write_text(text, encoding="utf-8")

@@ -10,9 +10,8 @@ import pytest
 from ingest.made import write_log
 
 from trueput.verbs.ingest import ingest
-from trueput.verbs.opening import Reading
+from trueput.verbs.opening import Reading, open_runs
 from trueput.verbs.show import show
-from trueput.verbs.sql import sql
 
 MS, SECOND, DAY = 10**6, 10**9, 86_400 * 10**9
 BASE_NS = 1_767_189_312_000_000_000
@@ -54,17 +53,17 @@ class Held:
     def __init__(self, run: Path) -> None:
         self.how = Reading(store=run.parent / "store")
         ingest([run], store=self.how.store)
+        self.warehouse = open_runs(None, self.how)
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
-        """Answer a query."""
-        return sql(query, self.how).rows
+        """Answer a query; all of one opening."""
+        return self.warehouse.query(f"SELECT * FROM ({query}) ORDER BY ALL").rows
 
     @property
     def windows(self) -> list[tuple[object, ...]]:
         """Window and devices of the ledger, and whether every view can be computed."""
-        assert self.rows("FROM check_ledger_sums") == []
-        assert self.rows("FROM check_gpu_busy") == []
-        assert self.rows("FROM check_gpu_op_totals") == []
+        for check in ("check_ledger_sums", "check_gpu_busy", "check_gpu_op_totals"):
+            assert self.rows(f"FROM {check}") == []
         show(self.rows("SELECT run_id FROM runs")[0][0], self.how)  # type: ignore[arg-type]
         return self.rows("SELECT DISTINCT window_ns, devices FROM gpu_ledger")
 

@@ -24,20 +24,32 @@ class Runs:
         self.folder = folder
         self.reading = trueput.Reading(store=folder / "store")
         self.made = cache(self._made)
+        self.simulated = cache(lambda scenario, seed: simulate(SCENARIOS[scenario], seed=seed))
+        self.answers: dict[tuple[str, str], list[dict[str, Any]]] = {}
 
     def _made(self, scenario: str, profile: str, seed: int) -> Path:
-        run = simulate(SCENARIOS[scenario], seed=seed)
+        run = self.simulated(scenario, seed)
         folder = self.folder / f"{scenario}_{profile}_{seed}"
-        write_run(run, folder, profiles=[profile], with_telemetry=False)
+        # the truth of repeats is asked by nobody
+        write_run(
+            run, folder, profiles=[profile], with_telemetry=False, with_truth=seed == 1,
+            compresslevel=1,
+        )  # fmt: skip
         trueput.ingest([folder], store=self.reading.store)
         return folder
 
     def ledger(self, scenario: str, profile: str, seed: int = 1) -> list[dict[str, Any]]:
         """The ledger that trueput makes of a run."""
+        return self.rows("SELECT * FROM gpu_ledger", scenario, profile, seed)
+
+    def rows(
+        self, query: str, scenario: str, profile: str = "kineto", seed: int = 1
+    ) -> list[dict[str, Any]]:
+        """What a query of one run alone gives; each is asked once."""
         name = self.made(scenario, profile, seed).name
-        return trueput.sql(
-            f"SELECT * FROM gpu_ledger WHERE run_id = '{name}'", self.reading
-        ).dicts()
+        if (query, name) not in self.answers:
+            self.answers[query, name] = trueput.sql(query, self.reading, runs=[name]).dicts()
+        return self.answers[query, name]
 
     def truth(self, scenario: str, profile: str, seed: int = 1) -> dict[str, Any]:
         """The simulator's own ledger of the same run."""
@@ -85,17 +97,16 @@ def test_cells_sum_exactly_to_the_window(runs: Runs, profile: str) -> None:
 
 def test_busy_unions_are_exact(runs: Runs) -> None:
     truth = runs.truth("regression_candidate", "kineto")
-    name = runs.made("regression_candidate", "kineto", 1).name
-    rows = trueput.sql(
-        f"SELECT metric, device, value FROM gpu_activity WHERE run_id = '{name}' "
-        "AND metric IN ('kernel_union', 'gpu_op_union') ORDER BY metric, device",
-        runs.reading,
-    ).rows
+    rows = runs.rows(
+        "SELECT metric, device, value FROM gpu_activity "
+        "WHERE metric IN ('kernel_union', 'gpu_op_union') ORDER BY metric, device",
+        "regression_candidate",
+    )
     busy = [("gpu_op_union", d, float(v)) for d, v in enumerate(truth["busy_ns_by_device"])]
     kernels = [
         ("kernel_union", d, float(v)) for d, v in enumerate(truth["kernel_busy_ns_by_device"])
     ]
-    assert [tuple(r) for r in rows] == busy + kernels
+    assert [tuple(r.values()) for r in rows] == busy + kernels
 
 
 def test_the_same_run_gives_the_same_ledger_through_every_profiler(runs: Runs) -> None:
@@ -127,8 +138,7 @@ def test_a_blind_capture_is_not_idle(runs: Runs) -> None:
 @pytest.mark.parametrize("scenario", ["regression_base", "troubled"])
 def test_idle_is_split_by_whether_work_was_there(runs: Runs, scenario: str) -> None:
     truth = runs.truth(scenario, "kineto")
-    name = runs.made(scenario, "kineto", 1).name
-    (row,) = trueput.sql(f"SELECT * FROM gpu_idle WHERE run_id = '{name}'", runs.reading).dicts()
+    (row,) = runs.rows("SELECT * FROM gpu_idle", scenario)
     # the way of messages between client and engine is all that the two sides differ by
     room = 0.002 * truth["window_ns"] * truth["devices"]
     assert abs(row["queue_empty_ns"] - truth["idle_queue_empty_ns"]) <= room

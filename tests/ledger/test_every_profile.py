@@ -15,6 +15,7 @@ from simulator import SCENARIOS, simulate, write_run
 from simulator.files import PROFILES
 
 import trueput
+from trueput.verbs.opening import open_runs
 
 WINDOWS = ("all", "fixed:0s..1ms", "fixed:3ms..20ms", "fixed:100s..101s")
 FOLDERS = ("hta", "jax_toolbox", "nsys_ai", "rocprofiler_sdk", "tracelens")
@@ -24,10 +25,11 @@ CHECKS = ("check_ledger_sums", "check_busy_within_window", "check_gpu_busy", "ch
 def assert_conserved(store: Path, window: str) -> None:
     """Every check of GPU time is empty, and no cell has a time outside its bounds."""
     reading = trueput.Reading(store=store, window=window)
-    for check in CHECKS:
-        assert trueput.sql(f"FROM {check}", reading).dicts() == [], check
-    outside = "SELECT * FROM gpu_ledger WHERE time_ns NOT BETWEEN time_ns_low AND time_ns_high"
-    assert trueput.sql(outside, reading).dicts() == []
+    with open_runs(None, reading) as warehouse:
+        for check in CHECKS:
+            assert warehouse.view(check) == [], check
+        outside = "SELECT * FROM gpu_ledger WHERE time_ns NOT BETWEEN time_ns_low AND time_ns_high"
+        assert warehouse.ask(outside).rows == []
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = simulate(SCENARIOS["tiny"], seed=1)
     for profile in PROFILES:
         whole = folder / "runs" / profile
-        write_run(run, whole, profiles=[profile], with_telemetry=False)
+        write_run(run, whole, profiles=[profile], with_telemetry=False, compresslevel=1)
         for at, path in enumerate(sorted([*whole.glob("*.sqlite"), *whole.rglob("*.pt.trace*")])):
             alone = folder / "runs" / f"{profile}_{at}_alone"
             alone.mkdir()

@@ -20,18 +20,17 @@ def id_prefix(config: Config) -> str:
     return "".join(word[0] for word in config.name.split("_")) + "-"
 
 
-def _gz(text: str) -> bytes:
-    return gzip.compress(text.encode(), compresslevel=9, mtime=0)
-
-
-def engine_files(run: Run) -> dict[str, bytes]:
+def engine_files(run: Run, *, compresslevel: int = 9) -> dict[str, bytes]:
     """What engine, client and scraper write."""
     prefix = id_prefix(run.config)
+    found = {
+        "server.log.gz": server_log.write(run, prefix),
+        "bench.json.gz": bench.write(run, prefix),
+        "otlp.jsonl.gz": spans.write(run, prefix),
+        "metrics.prom.gz": metrics.write(run),
+    }
     return {
-        "server.log.gz": _gz(server_log.write(run, prefix)),
-        "bench.json.gz": _gz(bench.write(run, prefix)),
-        "otlp.jsonl.gz": _gz(spans.write(run, prefix)),
-        "metrics.prom.gz": _gz(metrics.write(run)),
+        name: gzip.compress(text.encode(), compresslevel, mtime=0) for name, text in found.items()
     }
 
 
@@ -54,17 +53,19 @@ def write_run(
     profiles: Sequence[str] = ("kineto",),
     with_telemetry: bool = True,
     with_truth: bool = True,
+    compresslevel: int = 9,
 ) -> Path:
     """Writes a run folder: engine files, the wanted profiles, telemetry, run.toml and the truth.
 
+    A low `compresslevel` writes larger files in less time.
     More than one profile in a folder is one run captured by several profilers at once: for the
     same run through different profilers write it to several folders.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    found = engine_files(run)
+    found = engine_files(run, compresslevel=compresslevel)
     for profile in profiles:
         if profile == "kineto":
-            found |= kineto.write(run)
+            found |= kineto.write(run, compresslevel=compresslevel)
         elif profile in PROFILES:
             nsys.write(run, folder / f"{profile}.sqlite", profile.removeprefix("nsys_"))
         else:

@@ -20,6 +20,7 @@ COPIES = {
     "memset": ("gpu_memset", "Memset (Device)"),
 }
 Event = dict[str, Any]
+_encode = json.JSONEncoder().encode
 
 
 class Micros(float):
@@ -120,19 +121,20 @@ def _document(run: Run, device: int) -> str:
 
 def _dump(event: Event) -> str:
     # the C encoder prints floats itself, so the exact decimals are put in afterwards
-    plain = {key: value for key, value in event.items() if not isinstance(value, Micros)}
-    text = json.dumps(plain)
-    exact = "".join(
-        f'"{key}": {value!r}, ' for key, value in event.items() if isinstance(value, Micros)
-    )
-    return "{" + exact + text[1:]
+    exact, plain = "", {}
+    for key, value in event.items():
+        if type(value) is Micros:
+            exact += f'"{key}": {value!r}, '
+        else:
+            plain[key] = value
+    return "{" + exact + _encode(plain)[1:]
 
 
-def write(run: Run) -> dict[str, bytes]:
+def write(run: Run, *, compresslevel: int = 9) -> dict[str, bytes]:
     """One trace per rank, by file name."""
     found = {}
     for device in range(run.config.devices):
         name = f"dp0_pp0_tp{device}_dcp0_ep0_rank{device}.{unix_ns(run.ended_at)}.pt.trace.json.gz"
         content = _document(run, device).encode()
-        found[f"torch_profile/{name}"] = gzip.compress(content, compresslevel=9, mtime=0)
+        found[f"torch_profile/{name}"] = gzip.compress(content, compresslevel, mtime=0)
     return found

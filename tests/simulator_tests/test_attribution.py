@@ -28,7 +28,9 @@ class Reader:
         self.read = cache(self._read)
 
     def _read(self, name: str) -> Path:
-        made = write_run(run_of(name), self.folder / name, profiles=[], with_telemetry=False)
+        made = write_run(
+            run_of(name), self.folder / name, profiles=[], with_telemetry=False, compresslevel=1
+        )
         trueput.ingest([made], store=self.folder / "store")
         return made
 
@@ -40,7 +42,7 @@ class Reader:
         """A run's rows of a view."""
         self.read(name)
         reading = trueput.Reading(store=self.folder / "store")
-        return trueput.sql(f"SELECT * FROM {view} WHERE run_id = '{name}'", reading).dicts()
+        return trueput.sql(f"SELECT * FROM {view}", reading, runs=[name]).dicts()
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from trueput.attribution.beam import Allowance
 from trueput.attribution.presence import Presence, presences
 from trueput.attribution.recompute import (
     ReplayTokens,
@@ -85,11 +86,13 @@ class Attribution:
     unattributed_preemptions: int | None
     """Preemptions the engine counted and no named request explains; None without a counter."""
     unreproduced_steps: int
-    """Iterations whose printed counts the replay did not reproduce."""
+    """Iterations whose printed counts the replay did not reproduce, or not for certain."""
     notes: tuple[str, ...]
     """What limits these results, in words."""
     presences: tuple[tuple[Presence, ...], ...] = ()
     """For each of `Steps`, who computed what in which of its iterations; `job` counts streams."""
+    unsearched_steps: int = 0
+    """Iterations with more ways to go on than were looked at, and those after a giving up."""
 
 
 @dataclass
@@ -116,6 +119,7 @@ class _Engine:
     replay_tokens: ReplayTokens | None
     preemptions: int
     presences: tuple[Presence, ...] = ()
+    unsearched: int = 0
 
 
 def attribute(
@@ -156,6 +160,7 @@ def attribute(
         sum(len(set(x.story.wrong_steps)) for x in engines if x.story is not None),
         tuple(notes),
         tuple(x.presences for x in engines),
+        sum(x.unsearched for x in engines),
     )
 
 
@@ -175,6 +180,7 @@ def _replay_all(
     if lost_lines(steps):
         notes.append(f"{lost_lines(steps)} iteration lines are missing")
     engines = []
+    allowance = Allowance()
     for one, own in zip(steps, _by_incarnation(steps, streams), strict=True):
         window = printed_window(one)
         if window.overlapping:
@@ -182,8 +188,11 @@ def _replay_all(
         engines.append(
             _unreplayed(one, window)
             if why is not None or len(one.step_ix) == 0
-            else _replay_one(one, window, own, limits, totals if len(steps) == 1 else None, notes)
-        )
+            else _replay_one(
+                Replay(one, window, [stream for _, stream in own], limits, allowance),
+                one, window, own, totals if len(steps) == 1 else None, notes,
+            )
+        )  # fmt: skip
     return engines
 
 
@@ -234,15 +243,14 @@ def _unreplayed(steps: Steps, window: Window) -> _Engine:
 
 
 def _replay_one(
+    replay: Replay,
     steps: Steps,
     window: Window,
     own: list[tuple[int, Stream]],
-    limits: EngineLimits,
     totals: Totals | None,
     notes: list[str],
 ) -> _Engine:
     streams = [stream for _, stream in own]
-    replay = Replay(steps, window, streams, limits)
     stories = replay.run()
     n = len(steps.step_ix)
     if replay.reached < n:
@@ -273,6 +281,7 @@ def _replay_one(
         tuple(
             replace(x, job=own[x.job][0]) for x in presences(best.events(), n)
         ) if not best.anonymous else (),
+        replay.cut_short + n - replay.reached,
     )  # fmt: skip
 
 

@@ -6,7 +6,8 @@ admitted in that iteration; otherwise the queue is served from its head. So the 
 requests say how many left from the end or came in from the head, and the printed token counts,
 prompt lengths and output lengths say whether the replay still holds. Where more than one story
 fits (an abort or a preemption, two arrivals close together) several are kept, each with a cost in
-nats, and the cheapest few survive.
+nats, and the cheapest few survive. Requests that no record names fit in so many ways that the
+search has an allowance (see `beam`); iterations at which it ran out count as not reproduced.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from trueput.attribution.beam import Allowance, Beam
 from trueput.attribution.records import EngineLimits, Ints, Steps, Stream
 from trueput.attribution.timeline import Window
 
@@ -186,6 +189,16 @@ class Story:
         )
 
 
+@dataclass(frozen=True)
+class Other:
+    """A less obvious way on, not yet gone."""
+
+    least_cost: float
+    """The story that it leads to costs so much at least."""
+    rank: tuple[int, int]
+    make: Callable[[], Story]
+
+
 def jobs_of(streams: Sequence[Stream]) -> list[Job]:
     """The streams as jobs, in order of arrival."""
     jobs = []
@@ -217,7 +230,12 @@ class Replay:
     """The replay of one engine process's iterations."""
 
     def __init__(
-        self, steps: Steps, window: Window, streams: Sequence[Stream], limits: EngineLimits
+        self,
+        steps: Steps,
+        window: Window,
+        streams: Sequence[Stream],
+        limits: EngineLimits,
+        allowance: Allowance,
     ) -> None:
         self.jobs = jobs_of(streams)
         self.order = sorted(
@@ -242,6 +260,8 @@ class Replay:
         self.budget = limits.max_num_batched_tokens or int(total.max(initial=0))
         self.plain_run = self._plain_runs(steps)
         self.reached = 0  # iterations replayed
+        self.cut_short = 0  # iterations at which the allowance left ways on unlooked at
+        self.allowance = allowance  # one for all processes of a run
 
     @staticmethod
     def _plain_runs(steps: Steps) -> list[int]:
@@ -271,14 +291,14 @@ class Replay:
         beam = [Story(undated, self.capacity)]
         i, n = 0, len(self.context)
         while i < n:
-            heirs: dict[tuple[object, ...], Story] = {}
-            for story in beam:
-                for heir in self._heirs(story, i):
-                    key = heir.signature()
-                    if key not in heirs or heir.cost < heirs[key].cost:
-                        heirs[key] = heir
-            beam = sorted(heirs.values(), key=lambda story: story.cost)[:BEAM]
-            beam = [story for story in beam if story.cost <= beam[0].cost + 4 * WRONG]
+            self.allowance.grow(self.context[i] + self.generation[i] + 1)
+            heirs, is_whole = self._heirs(beam, i)
+            beam = heirs.best(4 * WRONG)
+            if not is_whole:
+                # what was not looked at may be what happened: a count that fits proves nothing
+                self.cut_short += 1
+                for story in beam:
+                    story.wrong_steps = (*story.wrong_steps, i)
             i += 1
             if len(beam[0].wrong_steps) > GIVE_UP:
                 break
@@ -323,14 +343,43 @@ class Replay:
 
     # -- one step -----------------------------------------------------------------------------
 
-    def _heirs(self, story: Story, i: int) -> Iterator[Story]:
-        """The stories that follow from `story` by step `i`."""
-        if self.lost[i] > 1:
-            for before, joined in self._before_lost_lines(story, i):
-                self._cross_lost_lines(before, i, joined)
-                yield from self._heirs_here(before, i)
+    def _heirs(self, beam: Sequence[Story], i: int) -> tuple[Beam[Story], bool]:
+        """The stories that follow from those of `beam` by step `i`; False where some were left out.
+
+        The obvious heirs come first; then the others, those that can be cheap before the dear,
+        until what is left cannot be among the best, or the allowance is spent.
+        """
+        heirs: Beam[Story] = Beam(BEAM)
+        others: list[Other] = []
+        rank, is_whole = 0, True
+        for story in beam:
+            if rank and self.allowance.is_spent:
+                is_whole = False
+                break
+            for before in self._before(story, i):
+                plain = self._step(before, i, (), 0)
+                heirs.add(plain.signature(), plain.cost, (rank, 0), plain)
+                others += self._others(before, i, plain.cost, rank)
+                rank += 1
+        others.sort(key=lambda other: other.least_cost)
+        for other in others:
+            if other.least_cost > heirs.worst:
+                break
+            if self.allowance.is_spent:
+                return heirs, False
+            heir = other.make()
+            heirs.add(heir.signature(), heir.cost, other.rank, heir)
+        return heirs, is_whole
+
+    def _before(self, story: Story, i: int) -> Iterator[Story]:
+        """What `story` may be just before step `i`."""
+        if self.lost[i] <= 1:
+            yield story
             return
-        yield from self._heirs_here(story, i)
+        for before, joined in self._before_lost_lines(story, i):
+            self.allowance.spend(len(before.running) + 1)
+            self._cross_lost_lines(before, i, joined)
+            yield before
 
     def _before_lost_lines(self, story: Story, i: int) -> Iterator[tuple[Story, list[Live]]]:
         """What may have happened in iterations whose lines are lost: nothing, or one change."""
@@ -358,30 +407,38 @@ class Replay:
                 live.target += 1
             yield admitted, joined
 
-    def _heirs_here(self, story: Story, i: int) -> Iterator[Story]:
-        plain = self._step(story, i, (), 0)
-        yield plain
+    def _others(self, story: Story, i: int, plain: float, rank: int) -> list[Other]:
+        """What else may follow from `story` by step `i`, `plain` being the obvious heir's cost."""
+        found: list[Other] = []
+
+        def add(least: float, make: Callable[[], Story]) -> None:
+            found.append(Other(story.cost + least, (rank, len(found) + 1), make))
+
         wanted = self.context[i] + self.generation[i] - len(story.running)
         if story.stopped[0] == i:
             # even where the counts come out without: a ghost can stand in for a preempted one
             for ghosts in range(1, min(self.generation[i], story.stopped[1]) + 1):
-                yield self._step(story, i, (), 0, ghosts)
-        if wanted == 0 and plain.cost <= story.cost + DOUBT:
-            return
+                add(GHOST * ghosts, partial(self._step, story, i, (), 0, ghosts))
+        doubtful = plain > story.cost + DOUBT
+        if wanted == 0 and not doubtful:
+            return found
         costs = [(self._leaving_cost(live, i), k) for k, live in enumerate(story.running)]
-        leavers = sorted(k for cost, k in sorted(costs)[:MAX_CANDIDATES] if cost < WRONG)
-        if plain.cost > story.cost + DOUBT or wanted < 0:
-            for count in range(1, min(MAX_LEAVERS, len(leavers)) + 1):
-                for chosen in itertools.combinations(leavers, count):
-                    yield self._step(story, i, chosen, 0)
-        if self.generation[i] == 0 and plain.cost > story.cost + WRONG:
-            yield self._restarted(story, i)
+        cheapest = {k: cost for cost, k in sorted(costs)[:MAX_CANDIDATES] if cost < WRONG}
+        if doubtful or wanted < 0:
+            for count in range(1, min(MAX_LEAVERS, len(cheapest)) + 1):
+                for chosen in itertools.combinations(sorted(cheapest), count):
+                    least = sum(cheapest[k] for k in chosen)
+                    add(least, partial(self._step, story, i, chosen, 0))
+        if self.generation[i] == 0 and plain > story.cost + WRONG:
+            add(2 * WRONG, partial(self._restarted, story, i))
         if wanted > 0:
             # the last pick is a request that no record names
-            doubtful = plain.cost > story.cost + DOUBT
-            picks = len(self._choices(story, i)) + 1 if doubtful else self._ties(story)
+            known = len(self._choices(story, i))
+            picks = known + 1 if doubtful else self._ties(story)
             for pick in range(1, picks):
-                yield self._step(story, i, (), pick)
+                least = ANONYMOUS if pick == known else 0.0
+                add(least, partial(self._step, story, i, (), pick))
+        return found
 
     def _restarted(self, old: Story, i: int) -> Story:
         """Nothing was decoding: whatever the story still held had gone, and it starts afresh."""
@@ -447,6 +504,7 @@ class Replay:
         `ghosts` were given a token once more, because the engine schedules ahead of outputs.
         """
         story = old.clone()
+        self.allowance.spend(len(story.running) + 1)
         self._check_usage(story, i)
         for live in [story.running[k] for k in leavers]:
             story.cost += self._leaving_cost(live, i)

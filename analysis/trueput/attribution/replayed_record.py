@@ -50,6 +50,12 @@ def attribute_replayed(
         text = f"{type(error).__name__} while attributing recompute; it stays unknown"
         problems.append(Problem("ATTR004", Severity.ERROR, text))
         return
+    if found.unsearched_steps:
+        text = (
+            f"{found.unsearched_steps} iterations fit the requests in more ways than were looked "
+            "at; victims of preemption may be missing"
+        )
+        problems.append(Problem("ATTR003", Severity.INFO, text))
     _write(record.run_id, sources, steps, streams, found, rows)
 
 

@@ -25,7 +25,7 @@ __all__ = ["PROBLEM_CODES", "RunInput", "RunOutput", "attribute_run", "slo_row"]
 PROBLEM_CODES = {
     "ATTR001": "Client rows that no engine record matches; their phases stay unattributed.",
     "ATTR002": "An objective in run.toml or in the client's command cannot be read.",
-    "ATTR003": "Too many records to attribute preemption; it stays unknown for this run.",
+    "ATTR003": "Too many records, or ways they fit together, to name all victims of preemption.",
     "ATTR004": "The attribution of recompute failed; recompute stays unknown for this run.",
     "ATTR005": "Dividing the GPU time of steps failed; GPU work stays unattributed.",
     "ATTR006": "Uniting the operations of devices failed; each question does it again.",

@@ -96,12 +96,38 @@ def reads(connection: DuckDBPyConnection, sql: str) -> frozenset[tuple[str, str]
     return found
 
 
-def _parsed(connection: DuckDBPyConnection, sql: str) -> frozenset[tuple[str, str]]:
+def reads_nothing(connection: DuckDBPyConnection, sql: str) -> bool:
+    """Whether a SELECT computes from constants alone: it names no table, catalogue or function.
+
+    What only looks like a SELECT (SHOW, DESCRIBE) and table functions read what they do not name.
+    """
+    kinds: set[str] = set()
+    todo: list[Any] = [_tree(connection, sql)]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            kinds.add(str(node.get("type")))
+            todo += node.values()
+        elif isinstance(node, list):
+            todo += node
+    return not kinds & _READING
+
+
+_READING = {"BASE_TABLE", "TABLE_FUNCTION", "SHOW_REF", "FUNCTION", "DELIM_GET"}
+"""Kinds of a parsed SELECT's nodes that may read; scalar functions can ask the catalogue too."""
+
+
+def _tree(connection: DuckDBPyConnection, sql: str) -> dict[str, Any]:
     row = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
     assert row is not None
-    tree = json.loads(row[0])
+    tree: dict[str, Any] = json.loads(row[0])
     if tree.get("error"):
         raise ValueError(f"cannot be parsed: {tree.get('error_message')}")
+    return tree
+
+
+def _parsed(connection: DuckDBPyConnection, sql: str) -> frozenset[tuple[str, str]]:
+    tree = _tree(connection, sql)
     ctes: set[str] = set()
     out: set[tuple[str, str]] = set()
     _tables_in(tree, ctes, out)

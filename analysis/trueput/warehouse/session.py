@@ -12,7 +12,7 @@ from trueput.schema import tables, views
 from trueput.warehouse.by_runs import ByRuns
 from trueput.warehouse.connect import Selection, connect
 from trueput.warehouse.failures import damaged_file, damaged_inside, view_failure
-from trueput.warehouse.models import Model, in_order, models, reads
+from trueput.warehouse.models import Model, in_order, models, reads, reads_nothing
 from trueput.warehouse.plans import Question
 
 if TYPE_CHECKING:
@@ -151,7 +151,8 @@ class Warehouse:
             try:
                 read = reads(self._connection, sql)
                 # SHOW and DESCRIBE name nothing that they read; the catalogue names everything
-                if not read or any(schema not in {"main", "raw"} for schema, _ in read):
+                is_named = bool(read) or reads_nothing(self._connection, sql)
+                if not is_named or any(schema not in {"main", "raw"} for schema, _ in read):
                     self.prepare()
                 self._get_ready([question])
             except ValueError:  # no SELECT: nothing says what it reads

@@ -188,7 +188,7 @@ MOST_BLOCKS = 60  # each costs the same, however little it holds
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=24, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     data=st.one_of(st.binary(max_size=2000), st.integers(0, 10**9).map(spliced)),
