@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from trueput.attribution.cache_hits import Prompt, share_hits
 from trueput.attribution.presence import Presence, presences
 from trueput.attribution.recompute import (
     ReplayTokens,
@@ -179,11 +180,13 @@ def _replay_all(
         window = printed_window(one)
         if window.overlapping:
             notes.append(f"engine {one.engine}: iterations overlap, durations exceed the time")
-        engines.append(
-            _unreplayed(one, window)
-            if why is not None or len(one.step_ix) == 0
-            else _replay_one(one, window, own, limits, totals if len(steps) == 1 else None, notes)
-        )
+        if len(one.step_ix) == 0 or why is not None:
+            engines.append(_unreplayed(one, window))
+        elif totals.preemptions == 0:
+            engines.append(_only_presences(one, window, own, limits))
+        else:
+            whole = totals if len(steps) == 1 else None
+            engines.append(_replay_one(one, window, own, limits, whole, notes))
     return engines
 
 
@@ -202,8 +205,6 @@ def _why_no_replay(
         return "several engines and no record of which served a request: victims are not named"
     if limits.spec_tokens:
         return "speculative decoding: tokens per iteration vary, victims are not named"
-    if totals.preemptions == 0:
-        return None if not steps else "the engine counted no preemption"
     return None
 
 
@@ -231,6 +232,20 @@ def _unreplayed(steps: Steps, window: Window) -> _Engine:
     nothing = np.zeros(len(steps.step_ix), dtype=np.int64)
     ends = dated_ends(steps, window, nothing_seen(steps))
     return _Engine(steps, window, {}, ends, nothing, None, None, 0)
+
+
+def _only_presences(
+    steps: Steps, window: Window, own: list[tuple[int, Stream]], limits: EngineLimits
+) -> _Engine:
+    """Where nothing was preempted the replay only says which requests an iteration served."""
+    streams = [stream for _, stream in own]
+    best = Replay(steps, window, streams, limits, may_preempt=False).run()[0]
+    found = _unreplayed(steps, window)
+    if best.wrong_steps or best.anonymous:
+        return found
+    n = len(steps.step_ix)
+    here = _presences(best.events(), n, streams, limits)
+    return replace(found, presences=tuple(replace(x, job=own[x.job][0]) for x in here))
 
 
 def _replay_one(
@@ -271,9 +286,30 @@ def _replay_one(
         steps, window, {own[job][0]: claim for job, claim in claims.items() if job >= 0},
         ends, assigned, best, _story_tokens(stories), preemptions,
         tuple(
-            replace(x, job=own[x.job][0]) for x in presences(best.events(), n)
+            replace(x, job=own[x.job][0]) for x in _presences(best.events(), n, streams, limits)
         ) if not best.anonymous else (),
     )  # fmt: skip
+
+
+def _presences(
+    events: Sequence[Event], n: int, streams: Sequence[Stream], limits: EngineLimits
+) -> list[Presence]:
+    """Who computed what in which iterations, as far as printed tokens tell."""
+    found = presences(events, n)
+    started = {event.job for event in events if event.kind == "start"}
+    cut = {event.job for event in events if event.kind == "preempt" and event.tokens == 0}
+    unit = limits.block_size or 1
+    prompts = {}
+    for job in {x.job for x in found}:
+        stream = streams[job]
+        tokens = stream.prompt_tokens
+        # the last token of a prompt is computed in any case
+        most = max(0, (tokens or 0) - 1) // unit * unit
+        is_known = limits.prefix_caching is False or stream.cached_prompt_tokens is not None
+        prompts[job] = Prompt(
+            tokens, 0 if is_known else most, job in started and job not in cut
+        )  # fmt: skip
+    return share_hits(found, prompts)
 
 
 def _weights(stories: Sequence[Story]) -> list[float]:
@@ -375,7 +411,7 @@ def _sightings(events: Sequence[Event], streams: Sequence[Stream], steps: Steps)
     running = np.cumsum(change)[:n]
     before = np.concatenate([[0], running[:-1]]) + np.minimum(_leaving(events, n), 0)
     table = np.array(spans or np.zeros((0, 3)), dtype=np.int64)
-    knots = {min(x.step, n - 1) for x in events if x.kind != "recompute"}
+    knots = {min(x.step, n - 1) for x in events if x.kind not in {"prefill", "recompute"}}
     knots |= {max(0, min(x.step, n) - 1) for x in events if x.kind == "stop"}
     return Sightings(
         _receipts(events, streams),

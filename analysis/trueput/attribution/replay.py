@@ -36,6 +36,8 @@ LEFT = 1.0
 DOUBT = 0.5
 """A step that costs a story more than this is looked at again for other explanations."""
 LEFT_UNKNOWN = 3.0
+UNENDED = 6.0
+"""A request that has ended by its records, and not in the iterations."""
 USAGE_DIFFERS = 3.0
 KV_RESOLUTION = 0.001
 UNNEEDED = 3.0
@@ -114,9 +116,12 @@ class Live:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a request: `tokens` is its output so far, or recomputed tokens."""
+    """Something that happened to a request: `tokens` is its output so far.
 
-    kind: str  # admit, preempt, resume, recompute, start, stop, left
+    Of prefill and recompute it is what was computed: of the prompt for the first time, or again.
+    """
+
+    kind: str  # admit, preempt, resume, prefill, recompute, start, stop, left
     step: int
     job: int
     tokens: int
@@ -217,8 +222,15 @@ class Replay:
     """The replay of one engine process's iterations."""
 
     def __init__(
-        self, steps: Steps, window: Window, streams: Sequence[Stream], limits: EngineLimits
+        self,
+        steps: Steps,
+        window: Window,
+        streams: Sequence[Stream],
+        limits: EngineLimits,
+        *,
+        may_preempt: bool = True,
     ) -> None:
+        self.may_preempt = may_preempt
         self.jobs = jobs_of(streams)
         self.order = sorted(
             (job.index for job in self.jobs if job.arrived_at_ns is not None),
@@ -316,10 +328,23 @@ class Replay:
             live.high = max(live.high, live.computed)
 
     def _close(self, story: Story, n: int) -> None:
+        self._check_usage(story, n)
+        for live in [*story.running, *story.waiting]:
+            story.cost += self._unended_cost(live, n)
         for live in story.running:
             if live.chunks:
                 self._flush(story, live, self._found_again(story, live) * self.block)
             story.note("stop", n, live.job.index, live.out)
+
+    def _unended_cost(self, live: Live, n: int) -> float:
+        """Nats for a request's being there after the last iteration although it is known to end.
+
+        Staying must not be cheaper than leaving. Where the log was cut all stories pay alike.
+        """
+        job = live.job
+        if not job.may_leave:
+            return UNENDED
+        return 0.0 if job.left_at_ns is None else min(self._leaving_cost(live, n - 1), UNENDED)
 
     # -- one step -----------------------------------------------------------------------------
 
@@ -335,7 +360,7 @@ class Replay:
     def _before_lost_lines(self, story: Story, i: int) -> Iterator[tuple[Story, list[Live]]]:
         """What may have happened in iterations whose lines are lost: nothing, or one change."""
         yield story.clone(), []
-        if story.running:
+        if story.running and self.may_preempt:
             preempted = story.clone()
             preempted.cost += UNSEEN
             self._preempt(preempted, i, 1)
@@ -453,7 +478,7 @@ class Replay:
             self._retire(story, live, i, "left")
         wanted = self.context[i] + self.generation[i] - self._served(story) - ghosts
         story.cost += GHOST * ghosts
-        if wanted < 0:
+        if wanted < 0 and self.may_preempt:
             self._preempt(story, i, -wanted)
         if wanted > 0:
             self._admit(story, i, wanted, pick)
@@ -704,9 +729,7 @@ class Replay:
                 self._touch(story, live, found)
             self._take_blocks(story, found, live.target)
         else:
-            again = min(before + tokens, live.high) - before
-            if again > 0:
-                story.note("recompute", i, live.job.index, again)
+            self._note_work(story, live, i, before, before + tokens)
             live.computed = min(live.target, before + tokens)
             self._take_blocks(story, before, live.computed)
         live.high = max(live.high, live.computed)
@@ -726,14 +749,21 @@ class Replay:
                 story.stopped = (i + 1, count + 1 if step == i + 1 else 1)
 
     def _flush(self, story: Story, live: Live, found: int) -> None:
-        """Recomputed tokens of the chunks since the request was scheduled again."""
+        """What the chunks since the request was scheduled computed."""
         at = found
         for step, tokens in live.chunks:
-            again = min(at + tokens, live.high) - at
-            if again > 0:
-                story.note("recompute", step, live.job.index, again)
+            self._note_work(story, live, step, at, at + tokens)
             at += tokens
         live.chunks = []
+
+    @staticmethod
+    def _note_work(story: Story, live: Live, step: int, before: int, after: int) -> None:
+        """KV of a request from `before` to `after`: what had existed is computed again."""
+        again = max(0, min(after, live.high) - before)
+        if again > 0:
+            story.note("recompute", step, live.job.index, again)
+        if live.out == 0 and after - before > again:
+            story.note("prefill", step, live.job.index, after - before - again)
 
     def _check_gap(self, story: Story, live: Live, i: int) -> None:
         """The client must have waited, give or take a late delivery before."""
@@ -784,11 +814,13 @@ class Replay:
         if any(live.flexible or live.job.prompt is None for live in story.running):
             return
         free = round(self.capacity * (1 - used))
-        if not any(live.shared for live in story.running):
-            held = sum(self._blocks(live.computed) for live in story.running)
-            off = abs(self.capacity - held - free) - KV_RESOLUTION * self.capacity
-            if off > 0:
-                story.cost += min(USAGE_DIFFERS, off)
+        held = sum(self._blocks(live.computed) for live in story.running)
+        # blocks found in the cache may be another's too, and are counted once
+        shared = sum(live.shared for live in story.running)
+        beyond = self.capacity - held - free
+        off = max(-beyond - shared, beyond) - KV_RESOLUTION * self.capacity
+        if off > 0:
+            story.cost += min(USAGE_DIFFERS, off)
         unseen = story.tail - story.head - sum(n for _, n in story.holes) - free
         if unseen > 0:
             story.head += unseen

@@ -266,6 +266,8 @@ def _presence_rows(
             "first_step_ix": int(one.step_ix[x.first]),
             "last_step_ix": int(one.step_ix[x.last]),
             "tokens": x.tokens,
+            "tokens_low": x.low,
+            "tokens_high": x.high,
         }
         for one, presences in zip(steps, found.presences, strict=True)
         for x in presences
