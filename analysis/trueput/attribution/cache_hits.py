@@ -2,13 +2,15 @@
 
 An iteration prints one number of context tokens for all its requests. Who prefilled alone took them
 all, and so did whoever stood beside requests whose cached tokens are known. Where several requests
-of unknown cached tokens share an iteration only their sum is known: they are taken to have found
-equally many tokens in the cache, as far as their prompts allow, and the bounds hold whatever else
-gives the same sums.
+of unknown cached tokens share an iteration only their sum is known. They are taken to have found
+as many tokens as most others that found any; where that is too much for the sum, the later ones: by
+their turn the cache holds what the earlier ones found, and what those compute. What is beyond goes
+to all alike. The bounds hold whatever else gives the same sums.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -73,20 +75,26 @@ class _Shares:
         """Iterations in which several requests of unknown cached tokens prefill."""
         self.cached: dict[int, int] = {}
         """Prompt tokens that were not computed, of requests whose prefill is whole."""
+        self.order = {job: place for place, job in enumerate(dict.fromkeys(x.job for x in rows))}
         for job, done in computed.items():
             prompt = prompts[job]
             if prompt.is_whole and prompt.tokens is not None and prompt.tokens >= done:
                 self.cached[job] = prompt.tokens - done
+        shared = {job for jobs in self.steps.values() for job in jobs}
+        alone = Counter(hit for job, hit in self.cached.items() if hit and job not in shared)
+        self.usual = max(alone, key=lambda hit: (alone[hit], hit), default=0)
+        """The tokens found by most of those that found any and whose share is known."""
 
     def level(self) -> None:
-        """Make requests that share an iteration have had as much cached as each other."""
+        """Make requests that share an iteration have found what they are most likely to."""
         for _ in range(ROUNDS):
             moved = 0
             for step, jobs in self.steps.items():
-                movable = [job for job in jobs if job in self.cached]
+                movable = sorted((x for x in jobs if x in self.cached), key=self.order.__getitem__)
                 hits = [self.cached[job] for job in movable]
                 most = [self._most(job, step) for job in movable]
-                for job, was, hit in zip(movable, hits, _levels(sum(hits), most), strict=True):
+                likely = likely_hits(sum(hits), most, self.usual)
+                for job, was, hit in zip(movable, hits, likely, strict=True):
                     self.tokens[job, step] -= hit - was
                     self.cached[job] = hit
                     moved += abs(hit - was)
@@ -152,12 +160,19 @@ class _Shares:
         return [sorted(steps) for steps in groups if steps]
 
 
-def _levels(whole: int, most: Sequence[int]) -> list[int]:
-    """Integers that sum to `whole`, as equal as `most` allows."""
+def likely_hits(whole: int, most: Sequence[int], usual: int) -> list[int]:
+    """Cached tokens that sum to `whole`, of requests in their order, each at most its `most`.
+
+    `usual` each, the later first; what is beyond is shared out evenly.
+    """
     found = [0] * len(most)
-    order = sorted(range(len(most)), key=lambda k: (most[k], k))
     left = whole
-    for place, k in enumerate(order):
-        found[k] = min(most[k], left // (len(order) - place))
+    for k in reversed(range(len(most))):
+        found[k] = min(usual, most[k], left)
         left -= found[k]
+    order = sorted(range(len(most)), key=lambda k: (most[k] - found[k], k))
+    for place, k in enumerate(order):
+        more = min(most[k] - found[k], left // (len(order) - place))
+        found[k] += more
+        left -= more
     return found

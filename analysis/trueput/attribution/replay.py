@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -79,7 +79,7 @@ class Live:
 
     __slots__ = (
         "chunks", "computed", "flexible", "freed_at", "freed_blocks", "freed_full", "high",
-        "job", "out", "preempted_step", "prompt", "shared", "target",
+        "is_loose", "job", "out", "preempted_step", "prompt", "shared", "target",
     )  # fmt: skip
 
     def __init__(self, job: Job, target: int) -> None:
@@ -91,6 +91,7 @@ class Live:
         self.out = 0
         self.high = 0  # the most tokens whose KV ever existed
         self.flexible = False  # tokens found again in the prefix cache are not known yet
+        self.is_loose = False  # nor is what it was given before, beside others of that kind
         self.chunks: list[tuple[int, int]] = []
         self.preempted_step = -1
         self.freed_at = self.freed_blocks = self.freed_full = 0
@@ -101,7 +102,7 @@ class Live:
         twin = Live.__new__(Live)
         twin.job, twin.prompt, twin.shared = self.job, self.prompt, self.shared
         twin.target, twin.computed, twin.out = self.target, self.computed, self.out
-        twin.high, twin.flexible = self.high, self.flexible
+        twin.high, twin.flexible, twin.is_loose = self.high, self.flexible, self.is_loose
         twin.chunks = list(self.chunks) if self.chunks else []
         twin.preempted_step = self.preempted_step
         twin.freed_at, twin.freed_blocks = self.freed_at, self.freed_blocks
@@ -140,7 +141,7 @@ class Story:
 
     __slots__ = (
         "anonymous", "cost", "cursor", "head", "holes", "running", "stopped", "tail", "taken",
-        "trail", "undated", "waiting", "wrong_steps",
+        "trail", "undated", "usual", "waiting", "wrong_steps",
     )  # fmt: skip
 
     def __init__(self, undated: tuple[int, ...], blocks: int) -> None:
@@ -154,6 +155,7 @@ class Story:
         self.head, self.tail = 0, blocks  # positions in the free queue's endless order
         self.holes: list[tuple[int, int]] = []
         self.anonymous = 0
+        self.usual = 0  # blocks that a new request last found in the prefix cache, if it did
         self.wrong_steps: tuple[int, ...] = ()
         self.stopped = (-1, 0)  # before which step how many may have ended by an end token
 
@@ -316,7 +318,20 @@ class Replay:
                 return 0
             if live.job.length is not None:
                 rest = min(rest, live.job.length - live.out - 1)
+            elif story.waiting:
+                rest = min(rest, self._before_leaving(live, i))
         return max(rest, 0)
+
+    def _before_leaving(self, live: Live, i: int) -> int:
+        """Steps from `i` on before which a request cannot well have gone."""
+        job = live.job
+        if job.left_at_ns is None:
+            return 1 << 60
+        late = self.start_low[i] - ARRIVAL_SLACK_NS - job.left_at_ns
+        if late > DOUBT * LEAVE_SCALE_NS:
+            return 1 << 60
+        since = bisect_left(self.start_high, job.left_at_ns - ARRIVAL_SLACK_NS, i)
+        return max(0, job.received - live.out, since - i)
 
     def _coast(self, story: Story, steps: int) -> None:
         """Every running request produces one token in each of `steps` decode-only steps."""
@@ -391,9 +406,14 @@ class Replay:
             # even where the counts come out without: a ghost can stand in for a preempted one
             for ghosts in range(1, min(self.generation[i], story.stopped[1]) + 1):
                 yield self._step(story, i, (), 0, ghosts)
-        if wanted == 0 and plain.cost <= story.cost + DOUBT:
-            return
         costs = [(self._leaving_cost(live, i), k) for k, live in enumerate(story.running)]
+        if wanted == 0 and plain.cost <= story.cost + DOUBT:
+            # one may have gone, and one that waited come in its place
+            if story.waiting:
+                for cost, k in costs:
+                    if cost <= LEFT + DOUBT:
+                        yield self._step(story, i, (k,), 0)
+            return
         leavers = sorted(k for cost, k in sorted(costs)[:MAX_CANDIDATES] if cost < WRONG)
         if plain.cost > story.cost + DOUBT or wanted < 0:
             for count in range(1, min(MAX_LEAVERS, len(leavers)) + 1):
@@ -657,37 +677,69 @@ class Replay:
                 given[id(last)] = last.rest + rest
                 return True
             return rest == 0
-        guesses = [self._guess(story, live) for live in free]
-        spare = rest - sum(guesses)
-        # least certain are the one the budget cuts and those without a prefix others keep alive
-        for k in sorted(range(len(free)), key=lambda k: (free[k] is not last, free[k].shared, -k)):
-            live = free[k]
-            if live.prompt is None or len(free) == 1:
-                change = spare
-            elif live is last:
-                begun = sum(n for _, n in live.chunks)
-                change = max(1, min(live.target - begun, guesses[k] + spare)) - guesses[k]
-            else:
-                change = self._nearest_change(live, guesses[k], spare)
-            guesses[k] += change
-            spare -= change
-        fits = spare == 0
+        if len(free) == 1:
+            guesses = [rest]
+            self._learn(story, free[0], rest, partial=free[0] is last)
+        else:
+            guesses = self._guesses(story, free, rest, last)
+        fits = sum(guesses) == rest
         for live, guess in zip(free, guesses, strict=True):
             given[id(live)] = max(guess, 1)
             fits = fits and self._plausible(story, live, guess, partial=live is last)
+            live.is_loose = live.is_loose or (live is last and len(free) > 1)
         return fits
+
+    def _learn(self, story: Story, live: Live, tokens: int, *, partial: bool) -> None:
+        """Takes over what a new request found in the cache, where nobody else's share is open."""
+        if live.prompt is None or live.preempted_step >= 0 or live.is_loose or partial:
+            return
+        found = (live.target - tokens - sum(n for _, n in live.chunks)) // self.unit
+        story.usual = found if found > 0 else story.usual
+
+    def _guesses(
+        self, story: Story, free: list[Live], rest: int, last: Live | None
+    ) -> list[int]:
+        """Tokens of several requests whose shares are open, that sum to `rest` where they can.
+
+        Shares of most change by whole blocks. Any share can be that of the one the budget cuts, and
+        of one that it cut before, beside others: these make up the sum, before and after.
+        """
+        guesses = [self._guess(story, live) for live in free]
+        spare = rest - sum(guesses)
+        makeweights = [k for k, live in enumerate(free) if live is last or live.is_loose]
+        # least certain are those without a prefix others keep alive; the later finds more
+        later = -1 if spare < 0 else 1
+        order = sorted(range(len(free)), key=lambda k: (free[k].shared, later * k))
+        for k in [*makeweights, *(k for k in order if k not in makeweights), *makeweights]:
+            live = free[k]
+            if live.prompt is None:
+                change = spare
+            elif k in makeweights:
+                begun = sum(n for _, n in live.chunks)
+                change = max(1, min(live.target - begun, guesses[k] + spare)) - guesses[k]
+            else:
+                change = self._nearest_change(live, guesses[k], spare, beyond=bool(makeweights))
+            guesses[k] += change
+            spare -= change
+        return guesses
 
     def _guess(self, story: Story, live: Live) -> int:
         begun = sum(n for _, n in live.chunks)
         if live.prompt is None:
             return 1
-        found = self._found_again(story, live) if live.preempted_step >= 0 else 0
-        return max(1, live.target - found * self.block - begun)
+        if live.preempted_step >= 0:
+            found = self._found_again(story, live) * self.block
+        else:
+            found = min(story.usual, (live.target - 1) // self.unit) * self.unit
+        return max(1, live.target - found - begun)
 
-    def _nearest_change(self, live: Live, guess: int, spare: int) -> int:
-        """Whole blocks towards `spare`, as far as this request can take them."""
+    def _nearest_change(self, live: Live, guess: int, spare: int, *, beyond: bool) -> int:
+        """Whole blocks towards `spare`, or just beyond it, as far as this request can take them."""
         begun = sum(n for _, n in live.chunks)
-        blocks = spare // self.unit if spare >= 0 else -(-spare // self.unit)
+        blocks = abs(spare) // self.unit
+        if beyond and abs(spare) % self.unit:
+            blocks += 1
+        blocks = blocks if spare >= 0 else -blocks
         most = (live.target - begun - guess) // self.unit
         least = -((guess - 1) // self.unit)
         return self.unit * max(least, min(most, blocks))
@@ -699,7 +751,7 @@ class Replay:
         if live.prompt is None:
             return True
         hit = live.target - tokens - sum(n for _, n in live.chunks)
-        if partial:
+        if partial or live.is_loose:
             return hit >= 0
         if hit < 0 or hit % self.unit or hit >= live.target:
             return False
