@@ -3,9 +3,9 @@
 An iteration prints one number of context tokens for all its requests. Who prefilled alone took them
 all, and so did whoever stood beside requests whose cached tokens are known. Where several requests
 of unknown cached tokens share an iteration only their sum is known. They are taken to have found
-as many tokens as most others that found any; where that is too much for the sum, the later ones: by
-their turn the cache holds what the earlier ones found, and what those compute. What is beyond goes
-to all alike. The bounds hold whatever else gives the same sums.
+as many tokens as most others that found any. Where that is too much for the sum, either the later
+ones did or the earlier: both are told, and what they do not agree on nobody can tell. What is beyond
+goes to all alike. The bounds hold whatever else gives the same sums.
 """
 
 from __future__ import annotations
@@ -38,24 +38,26 @@ class Prompt:
 
 
 def share_hits(found: Sequence[Presence], prompts: Mapping[int, Prompt]) -> list[Presence]:
-    """Return the presences with the tokens of prefills shared out anew, low and high.
+    """Return the presences with the tokens of prefills shared out anew, with their bounds.
 
     `prompts` has every request that prefills. Each iteration keeps the sum of its tokens. A row
     without tokens stays as it is.
     """
     rows = [x for x in found if x.work == PREFILL and x.tokens is not None]
-    shares = _Shares(rows, prompts)
-    shares.level()
+    shares, others = _Shares(rows, prompts), _Shares(rows, prompts)
+    shares.level(later_first=True)
+    others.level(later_first=False)
     bounds = shares.bounds()
     out = []
     for x in found:
-        if x.tokens is None:
-            out.append(x)
+        if x.tokens is None or x.work != PREFILL:
+            out.append(replace(x, low=x.tokens, high=x.tokens, other=x.tokens))
             continue
         key = (x.job, x.first)
-        tokens = shares.tokens[key] if x.work == PREFILL else x.tokens
-        low, high = bounds.get(key, (tokens, tokens)) if x.work == PREFILL else (tokens, tokens)
-        out.append(replace(x, tokens=tokens, low=low, high=high))
+        tokens, other = shares.tokens[key], others.tokens[key]
+        low, high = bounds.get(key, (tokens, tokens))
+        low, high = min(low, other), max(high, other)
+        out.append(replace(x, tokens=tokens, low=low, high=high, other=other))
     return out
 
 
@@ -85,12 +87,13 @@ class _Shares:
         self.usual = max(alone, key=lambda hit: (alone[hit], hit), default=0)
         """The tokens found by most of those that found any and whose share is known."""
 
-    def level(self) -> None:
+    def level(self, *, later_first: bool) -> None:
         """Make requests that share an iteration have found what they are most likely to."""
         for _ in range(ROUNDS):
             moved = 0
             for step, jobs in self.steps.items():
-                movable = sorted((x for x in jobs if x in self.cached), key=self.order.__getitem__)
+                movable = [job for job in jobs if job in self.cached]
+                movable.sort(key=self.order.__getitem__, reverse=later_first)
                 hits = [self.cached[job] for job in movable]
                 most = [self._most(job, step) for job in movable]
                 likely = likely_hits(sum(hits), most, self.usual)
@@ -161,13 +164,13 @@ class _Shares:
 
 
 def likely_hits(whole: int, most: Sequence[int], usual: int) -> list[int]:
-    """Cached tokens that sum to `whole`, of requests in their order, each at most its `most`.
+    """Cached tokens that sum to `whole`, each at most its `most`.
 
-    `usual` each, the later first; what is beyond is shared out evenly.
+    `usual` each, the first ones first; what is beyond is shared out evenly.
     """
     found = [0] * len(most)
     left = whole
-    for k in reversed(range(len(most))):
+    for k in range(len(most)):
         found[k] = min(usual, most[k], left)
         left -= found[k]
     order = sorted(range(len(most)), key=lambda k: (most[k] - found[k], k))

@@ -23,8 +23,10 @@ class Presence:
     first: int
     last: int
     tokens: int | None = None
+    other: int | None = None
+    """What `tokens` are just as likely."""
     low: int | None = None
-    """What `tokens` lie between, where they are known."""
+    """What `tokens` lie between."""
     high: int | None = None
 
 

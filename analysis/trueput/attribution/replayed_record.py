@@ -266,6 +266,7 @@ def _presence_rows(
             "first_step_ix": int(one.step_ix[x.first]),
             "last_step_ix": int(one.step_ix[x.last]),
             "tokens": x.tokens,
+            "tokens_else": x.other,
             "tokens_low": x.low,
             "tokens_high": x.high,
         }
