@@ -32,6 +32,7 @@ UNSEEN = 1.5
 """A change of the running set in an iteration whose line is lost."""
 GHOST = 0.5
 RESTART_NS = 1_000_000_000
+SECOND_NS = 1_000_000_000
 LEFT = 1.0
 DOUBT = 0.5
 """A step that costs a story more than this is looked at again for other explanations."""
@@ -67,7 +68,9 @@ class Job:
     received: int
     """Output tokens it had at least when it left."""
     arrived_at_ns: int | None
-    left_at_ns: int | None
+    left_after_ns: int | None
+    """It left between this and `left_before_ns`; both None where nothing dates it."""
+    left_before_ns: int | None
     may_leave: bool
     stops_early: bool
     """It may have ended by an end token, which an engine that schedules ahead learns late."""
@@ -204,6 +207,7 @@ def jobs_of(streams: Sequence[Stream]) -> list[Job]:
             gaps = 0 if stream.gaps_ns is None else len(stream.gaps_ns) + 1
             received = max(stream.output_tokens or 0, gaps)
         asked = stream.asked_output_tokens
+        left = _left(stream)
         job = Job(
             index=index,
             prompt=stream.prompt_tokens,
@@ -211,13 +215,27 @@ def jobs_of(streams: Sequence[Stream]) -> list[Job]:
             length=length,
             received=received,
             arrived_at_ns=arrived,
-            left_at_ns=stream.ended_at_ns,
+            left_after_ns=None if left is None else left[0],
+            left_before_ns=None if left is None else left[1],
             may_leave=length is None,
             stops_early=length is not None and (asked is None or length < asked),
             gaps_ns=stream.gaps_ns,
         )
         jobs.append(job)
     return jobs
+
+
+def _left(stream: Stream) -> tuple[int, int] | None:
+    """Between which instants a request left, as far as client or engine say."""
+    if stream.ended_at_ns is not None:
+        return stream.ended_at_ns, stream.ended_at_ns
+    if stream.aborted_at_ns is None:
+        return None
+    since, until = stream.aborted_at_ns, stream.aborted_at_ns + SECOND_NS
+    if stream.first_token_at_ns is not None:
+        waited = 0 if stream.gaps_ns is None else int(stream.gaps_ns.sum())
+        since = min(max(since, stream.first_token_at_ns + waited), until)
+    return since, until
 
 
 class Replay:
@@ -325,12 +343,12 @@ class Replay:
     def _before_leaving(self, live: Live, i: int) -> int:
         """Steps from `i` on before which a request cannot well have gone."""
         job = live.job
-        if job.left_at_ns is None:
+        if job.left_after_ns is None or job.left_before_ns is None:
             return 1 << 60
-        late = self.start_low[i] - ARRIVAL_SLACK_NS - job.left_at_ns
+        late = self.start_low[i] - ARRIVAL_SLACK_NS - job.left_before_ns
         if late > DOUBT * LEAVE_SCALE_NS:
             return 1 << 60
-        since = bisect_left(self.start_high, job.left_at_ns - ARRIVAL_SLACK_NS, i)
+        since = bisect_left(self.start_high, job.left_after_ns - ARRIVAL_SLACK_NS, i)
         return max(0, job.received - live.out, since - i)
 
     def _coast(self, story: Story, steps: int) -> None:
@@ -359,7 +377,7 @@ class Replay:
         job = live.job
         if not job.may_leave:
             return UNENDED
-        return 0.0 if job.left_at_ns is None else min(self._leaving_cost(live, n - 1), UNENDED)
+        return 0.0 if job.left_before_ns is None else min(self._leaving_cost(live, n - 1), UNENDED)
 
     # -- one step -----------------------------------------------------------------------------
 
@@ -458,11 +476,11 @@ class Replay:
         job = live.job
         if not job.may_leave or live.out < job.received:
             return math.inf
-        if job.left_at_ns is None:
+        if job.left_after_ns is None or job.left_before_ns is None:
             return LEFT_UNKNOWN
         # clients misstate when they gave up (a cancellation delay counted twice was seen)
-        early = job.left_at_ns - ARRIVAL_SLACK_NS - self.start_high[i]
-        late = self.start_low[i] - ARRIVAL_SLACK_NS - job.left_at_ns
+        early = job.left_after_ns - ARRIVAL_SLACK_NS - self.start_high[i]
+        late = self.start_low[i] - ARRIVAL_SLACK_NS - job.left_before_ns
         return float(LEFT + max(0, early, late) / LEAVE_SCALE_NS)
 
     def _cross_lost_lines(self, story: Story, i: int, joined: Sequence[Live] = ()) -> None:
@@ -563,8 +581,8 @@ class Replay:
     def _gone(self, job: Job, i: int) -> bool:
         return (
             job.may_leave
-            and job.left_at_ns is not None
-            and (job.left_at_ns + ARRIVAL_SLACK_NS < self.start_low[i])
+            and job.left_before_ns is not None
+            and (job.left_before_ns + ARRIVAL_SLACK_NS < self.start_low[i])
         )
 
     def _choices(self, story: Story, i: int) -> list[int]:
@@ -617,7 +635,8 @@ class Replay:
                 length=None,
                 received=0,
                 arrived_at_ns=None,
-                left_at_ns=None,
+                left_after_ns=None,
+                left_before_ns=None,
                 may_leave=True,
                 stops_early=False,
                 gaps_ns=None,
