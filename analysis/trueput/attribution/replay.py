@@ -419,6 +419,10 @@ class Replay:
     def _heirs_here(self, story: Story, i: int) -> Iterator[Story]:
         plain = self._step(story, i, (), 0)
         yield plain
+        if self._is_full(i) and plain.running and plain.running[-1].flexible:
+            exact = self._step(story, i, (), 0, is_exact=True)
+            if exact.cost <= plain.cost + DOUBT:
+                yield exact
         wanted = self.context[i] + self.generation[i] - len(story.running)
         if story.stopped[0] == i:
             # even where the counts come out without: a ghost can stand in for a preempted one
@@ -503,11 +507,19 @@ class Replay:
                 self._retire(story, live, i, "stop")
 
     def _step(
-        self, old: Story, i: int, leavers: tuple[int, ...], pick: int, ghosts: int = 0
+        self,
+        old: Story,
+        i: int,
+        leavers: tuple[int, ...],
+        pick: int,
+        ghosts: int = 0,
+        *,
+        is_exact: bool = False,
     ) -> Story:
         """`old` after step `i`, the given running requests having left before it.
 
-        `ghosts` were given a token once more, because the engine schedules ahead of outputs.
+        `ghosts` were given a token once more, because the engine schedules ahead of outputs. Where
+        `is_exact` what the last one wanted was just what the token budget had left.
         """
         story = old.clone()
         self._check_usage(story, i)
@@ -520,7 +532,7 @@ class Replay:
             self._preempt(story, i, -wanted)
         if wanted > 0:
             self._admit(story, i, wanted, pick)
-        self._give_tokens(story, i, ghosts)
+        self._give_tokens(story, i, ghosts, is_exact=is_exact)
         return story
 
     def _served(self, story: Story) -> int:
@@ -651,16 +663,19 @@ class Replay:
 
     # -- tokens -------------------------------------------------------------------------------
 
-    def _give_tokens(self, story: Story, i: int, ghosts: int) -> None:
+    def _is_full(self, i: int) -> bool:
+        """Whether an iteration used its token budget up."""
+        return bool(self.context_tokens[i] + self.generation_tokens[i] >= self.budget)
+
+    def _give_tokens(self, story: Story, i: int, ghosts: int, *, is_exact: bool) -> None:
         """Divides the printed tokens among the running requests and moves each ahead."""
-        total = self.context_tokens[i] + self.generation_tokens[i]
-        full = total >= self.budget
+        full = self._is_full(i)
         running = story.running
         if sum(live.out == 0 for live in running) != self.context[i] and not full:
             self._wrong(story, i)
         served = self._served(story) if full else len(running)
         taking = running[:served]
-        last = taking[-1] if taking and full else None
+        last = taking[-1] if taking and full and not is_exact else None
         given: dict[int, int] = {}
         for context in (True, False):
             group = [live for live in taking if (live.out == 0) is context]
