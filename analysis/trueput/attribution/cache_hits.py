@@ -4,8 +4,8 @@ An iteration prints one number of context tokens for all its requests. Who prefi
 all, and so did whoever stood beside requests whose cached tokens are known. Where several requests
 of unknown cached tokens share an iteration only their sum is known. They are taken to have found
 as many tokens as most others that found any. Where that is too much for the sum, either the later
-ones did or the earlier: both are told, and what they do not agree on nobody can tell. What is beyond
-goes to all alike. The bounds hold whatever else gives the same sums.
+ones did or the earlier: both are told, and what they do not agree on is open. What is beyond goes
+to all alike. The bounds hold whatever else gives the same sums.
 """
 
 from __future__ import annotations
@@ -114,10 +114,8 @@ class _Shares:
         found: dict[tuple[int, int], tuple[int, int]] = {}
         for steps in self._tied():
             jobs = {job for step in steps for job in self.steps[step]}
-            if not jobs <= self.cached.keys():
-                hits = None
-            else:
-                hits = sum(self.cached[job] for job in jobs)
+            is_summed = jobs <= self.cached.keys()
+            hits = sum(self.cached[job] for job in jobs) if is_summed else None
             for step in steps:
                 whole = sum(self.tokens[job, step] for job in self.steps[step])
                 for job in self.steps[step]:

@@ -35,7 +35,7 @@ def presences(events: Sequence[Event], steps: int) -> list[Presence]:
 
     A request prefills from its admission to the iteration of its first token, then decodes; a
     preemption interrupts either. What it computes of its prompt and what it computes again is a row
-    for each such iteration; only where lines are lost a prefill is one row from its begin to its end.
+    for each such iteration. Where lines are lost, a prefill is one row from its begin to its end.
     """
     found: list[Presence] = []
     prefilled = {event.job for event in events if event.kind == PREFILL}

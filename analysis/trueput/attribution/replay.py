@@ -419,10 +419,7 @@ class Replay:
     def _heirs_here(self, story: Story, i: int) -> Iterator[Story]:
         plain = self._step(story, i, (), 0)
         yield plain
-        if self._is_full(i) and plain.running and plain.running[-1].flexible:
-            exact = self._step(story, i, (), 0, is_exact=True)
-            if exact.cost <= plain.cost + DOUBT:
-                yield exact
+        yield from self._ended_by_budget(story, plain, i)
         wanted = self.context[i] + self.generation[i] - len(story.running)
         if story.stopped[0] == i:
             # even where the counts come out without: a ghost can stand in for a preempted one
@@ -431,10 +428,8 @@ class Replay:
         costs = [(self._leaving_cost(live, i), k) for k, live in enumerate(story.running)]
         if wanted == 0 and plain.cost <= story.cost + DOUBT:
             # one may have gone, and one that waited come in its place
-            if story.waiting:
-                for cost, k in costs:
-                    if cost <= LEFT + DOUBT:
-                        yield self._step(story, i, (k,), 0)
+            gone = [k for cost, k in costs if cost <= LEFT + DOUBT and story.waiting]
+            yield from (self._step(story, i, (k,), 0) for k in gone)
             return
         leavers = sorted(k for cost, k in sorted(costs)[:MAX_CANDIDATES] if cost < WRONG)
         if plain.cost > story.cost + DOUBT or wanted < 0:
@@ -449,6 +444,13 @@ class Replay:
             picks = len(self._choices(story, i)) + 1 if doubtful else self._ties(story)
             for pick in range(1, picks):
                 yield self._step(story, i, (), pick)
+
+    def _ended_by_budget(self, story: Story, plain: Story, i: int) -> Iterator[Story]:
+        """The token budget cut the last one's prompt, or was just what it wanted."""
+        if self._is_full(i) and plain.running and plain.running[-1].flexible:
+            exact = self._step(story, i, (), 0, is_exact=True)
+            if exact.cost <= plain.cost + DOUBT:
+                yield exact
 
     def _restarted(self, old: Story, i: int) -> Story:
         """Nothing was decoding: whatever the story still held had gone, and it starts afresh."""
@@ -730,9 +732,7 @@ class Replay:
         found = (live.target - tokens - sum(n for _, n in live.chunks)) // self.unit
         story.usual = found if found > 0 else story.usual
 
-    def _guesses(
-        self, story: Story, free: list[Live], rest: int, last: Live | None
-    ) -> list[int]:
+    def _guesses(self, story: Story, free: list[Live], rest: int, last: Live | None) -> list[int]:
         """Tokens of several requests whose shares are open, that sum to `rest` where they can.
 
         Shares of most change by whole blocks. Any share can be that of the one the budget cuts, and

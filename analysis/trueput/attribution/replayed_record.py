@@ -74,9 +74,9 @@ def _aborted(record: EngineRecord) -> dict[str, int | None]:
     if events is None:
         return {}
     key = pl.coalesce("request_id", pl.col("engine_request_id").str.replace(r"-[0-9a-f]{8}$", ""))
-    found = events.filter(pl.col("event") == "aborted").select(key.alias("id"), "source_id", "at_ns")
+    found = events.filter(pl.col("event") == "aborted").select(key, "source_id", "at_ns").collect()
     said: dict[str, int | None] = {}
-    for name, source, at in found.collect().iter_rows():
+    for name, source, at in found.iter_rows():
         if name is None:
             continue
         when = None if at is None else at + record.offset(source)
