@@ -436,6 +436,8 @@ class Replay:
             for count in range(1, min(MAX_LEAVERS, len(leavers)) + 1):
                 for chosen in itertools.combinations(leavers, count):
                     yield self._step(story, i, chosen, 0)
+                    if self.context[i] and self._ties(story):
+                        yield self._step(story, i, chosen, 1)
         if self.generation[i] == 0 and plain.cost > story.cost + WRONG:
             yield self._restarted(story, i)
         if wanted > 0:
@@ -764,7 +766,7 @@ class Replay:
         if live.preempted_step >= 0:
             found = self._found_again(story, live) * self.block
         else:
-            found = min(story.usual, (live.target - 1) // self.unit) * self.unit
+            found = min(story.usual, (live.target - begun - 1) // self.unit) * self.unit
         return max(1, live.target - found - begun)
 
     def _nearest_change(self, live: Live, guess: int, spare: int, *, beyond: bool) -> int:
