@@ -359,7 +359,7 @@ def _claims(events: Sequence[Event], n: int) -> tuple[dict[int, _Claim], int]:
 
 def _story_tokens(stories: Sequence[Story]) -> ReplayTokens | None:
     best = stories[0]
-    if best.wrong_steps or best.anonymous:
+    if best.wrong_steps or best.anonymous or best.is_open:
         return None
     counts = [
         sum(event.tokens for event in story.events() if event.kind == "recompute")

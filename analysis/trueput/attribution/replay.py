@@ -143,8 +143,8 @@ class Story:
     """One consistent account of the run so far."""
 
     __slots__ = (
-        "anonymous", "cost", "cursor", "head", "holes", "running", "stopped", "tail", "taken",
-        "trail", "undated", "usual", "waiting", "wrong_steps",
+        "anonymous", "cost", "cursor", "head", "holes", "is_open", "running", "stopped", "tail",
+        "taken", "trail", "undated", "usual", "waiting", "wrong_steps",
     )  # fmt: skip
 
     def __init__(self, undated: tuple[int, ...], blocks: int) -> None:
@@ -159,6 +159,7 @@ class Story:
         self.holes: list[tuple[int, int]] = []
         self.anonymous = 0
         self.usual = 0  # blocks that a new request last found in the prefix cache, if it did
+        self.is_open = False  # a victim's share of an iteration was made up with another's
         self.wrong_steps: tuple[int, ...] = ()
         self.stopped = (-1, 0)  # before which step how many may have ended by an end token
 
@@ -743,6 +744,8 @@ class Replay:
         guesses = [self._guess(story, live) for live in free]
         spare = rest - sum(guesses)
         makeweights = [k for k, live in enumerate(free) if live is last or live.is_loose]
+        is_again = any(live.preempted_step >= 0 for live in free)
+        story.is_open = story.is_open or (bool(makeweights) and is_again)
         # least certain are those without a prefix others keep alive; the later finds more
         later = -1 if spare < 0 else 1
         order = sorted(range(len(free)), key=lambda k: (free[k].shared, later * k))
