@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from trueput.attribution.beam import Allowance
+from trueput.attribution.cache_hits import Prompt, share_hits
 from trueput.attribution.presence import Presence, presences
 from trueput.attribution.recompute import (
     ReplayTokens,
@@ -185,14 +186,17 @@ def _replay_all(
         window = printed_window(one)
         if window.overlapping:
             notes.append(f"engine {one.engine}: iterations overlap, durations exceed the time")
-        engines.append(
-            _unreplayed(one, window)
-            if why is not None or len(one.step_ix) == 0
-            else _replay_one(
-                Replay(one, window, [stream for _, stream in own], limits, allowance),
-                one, window, own, totals if len(steps) == 1 else None, notes,
-            )
-        )  # fmt: skip
+        if len(one.step_ix) == 0 or why is not None:
+            engines.append(_unreplayed(one, window))
+            continue
+        streams = [stream for _, stream in own]
+        is_calm = totals.preemptions == 0
+        replay = Replay(one, window, streams, limits, allowance, may_preempt=not is_calm)
+        if is_calm:
+            engines.append(_only_presences(replay, one, window, own, limits))
+        else:
+            whole = totals if len(steps) == 1 else None
+            engines.append(_replay_one(replay, one, window, own, limits, whole, notes))
     return engines
 
 
@@ -211,8 +215,6 @@ def _why_no_replay(
         return "several engines and no record of which served a request: victims are not named"
     if limits.spec_tokens:
         return "speculative decoding: tokens per iteration vary, victims are not named"
-    if totals.preemptions == 0:
-        return None if not steps else "the engine counted no preemption"
     return None
 
 
@@ -242,11 +244,29 @@ def _unreplayed(steps: Steps, window: Window) -> _Engine:
     return _Engine(steps, window, {}, ends, nothing, None, None, 0)
 
 
+def _only_presences(
+    replay: Replay,
+    steps: Steps,
+    window: Window,
+    own: list[tuple[int, Stream]],
+    limits: EngineLimits,
+) -> _Engine:
+    """Where nothing was preempted the replay only says which requests an iteration served."""
+    best = replay.run()[0]
+    found = _unreplayed(steps, window)
+    n = len(steps.step_ix)
+    if best.wrong_steps or best.anonymous or replay.cut_short or replay.reached < n:
+        return found
+    here = _presences(best.events(), n, [stream for _, stream in own], limits)
+    return replace(found, presences=tuple(replace(x, job=own[x.job][0]) for x in here))
+
+
 def _replay_one(
     replay: Replay,
     steps: Steps,
     window: Window,
     own: list[tuple[int, Stream]],
+    limits: EngineLimits,
     totals: Totals | None,
     notes: list[str],
 ) -> _Engine:
@@ -279,10 +299,31 @@ def _replay_one(
         steps, window, {own[job][0]: claim for job, claim in claims.items() if job >= 0},
         ends, assigned, best, _story_tokens(stories), preemptions,
         tuple(
-            replace(x, job=own[x.job][0]) for x in presences(best.events(), n)
+            replace(x, job=own[x.job][0]) for x in _presences(best.events(), n, streams, limits)
         ) if not best.anonymous else (),
         replay.cut_short + n - replay.reached,
     )  # fmt: skip
+
+
+def _presences(
+    events: Sequence[Event], n: int, streams: Sequence[Stream], limits: EngineLimits
+) -> list[Presence]:
+    """Who computed what in which iterations, as far as printed tokens tell."""
+    found = presences(events, n)
+    started = {event.job for event in events if event.kind == "start"}
+    cut = {event.job for event in events if event.kind == "preempt" and event.tokens == 0}
+    unit = limits.block_size or 1
+    prompts = {}
+    for job in {x.job for x in found}:
+        stream = streams[job]
+        tokens = stream.prompt_tokens
+        # the last token of a prompt is computed in any case
+        most = max(0, (tokens or 0) - 1) // unit * unit
+        is_known = limits.prefix_caching is False or stream.cached_prompt_tokens is not None
+        prompts[job] = Prompt(
+            tokens, 0 if is_known else most, job in started and job not in cut
+        )  # fmt: skip
+    return share_hits(found, prompts)
 
 
 def _weights(stories: Sequence[Story]) -> list[float]:
@@ -332,7 +373,7 @@ def _claims(events: Sequence[Event], n: int) -> tuple[dict[int, _Claim], int]:
 
 def _story_tokens(stories: Sequence[Story]) -> ReplayTokens | None:
     best = stories[0]
-    if best.wrong_steps or best.anonymous:
+    if best.wrong_steps or best.anonymous or best.is_open:
         return None
     counts = [
         sum(event.tokens for event in story.events() if event.kind == "recompute")
@@ -384,7 +425,7 @@ def _sightings(events: Sequence[Event], streams: Sequence[Stream], steps: Steps)
     running = np.cumsum(change)[:n]
     before = np.concatenate([[0], running[:-1]]) + np.minimum(_leaving(events, n), 0)
     table = np.array(spans or np.zeros((0, 3)), dtype=np.int64)
-    knots = {min(x.step, n - 1) for x in events if x.kind != "recompute"}
+    knots = {min(x.step, n - 1) for x in events if x.kind not in {"prefill", "recompute"}}
     knots |= {max(0, min(x.step, n) - 1) for x in events if x.kind == "stop"}
     return Sightings(
         _receipts(events, streams),

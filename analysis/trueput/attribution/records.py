@@ -56,6 +56,8 @@ class Stream:
     decode_ns: int | None
     e2e_ns: int | None
     aborted: bool
+    aborted_at_ns: int | None = None
+    """When the engine printed that it was, to the whole second where the log has no more."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,10 +35,13 @@ UNSEEN = 1.5
 """A change of the running set in an iteration whose line is lost."""
 GHOST = 0.5
 RESTART_NS = 1_000_000_000
+SECOND_NS = 1_000_000_000
 LEFT = 1.0
 DOUBT = 0.5
 """A step that costs a story more than this is looked at again for other explanations."""
 LEFT_UNKNOWN = 3.0
+UNENDED = 6.0
+"""A request that has ended by its records, and not in the iterations."""
 USAGE_DIFFERS = 3.0
 KV_RESOLUTION = 0.001
 UNNEEDED = 3.0
@@ -68,7 +71,9 @@ class Job:
     received: int
     """Output tokens it had at least when it left."""
     arrived_at_ns: int | None
-    left_at_ns: int | None
+    left_after_ns: int | None
+    """It left between this and `left_before_ns`; both None where nothing dates it."""
+    left_before_ns: int | None
     may_leave: bool
     stops_early: bool
     """It may have ended by an end token, which an engine that schedules ahead learns late."""
@@ -80,7 +85,7 @@ class Live:
 
     __slots__ = (
         "chunks", "computed", "flexible", "freed_at", "freed_blocks", "freed_full", "high",
-        "job", "out", "preempted_step", "prompt", "shared", "target",
+        "is_loose", "job", "out", "preempted_step", "prompt", "shared", "target",
     )  # fmt: skip
 
     def __init__(self, job: Job, target: int) -> None:
@@ -92,6 +97,7 @@ class Live:
         self.out = 0
         self.high = 0  # the most tokens whose KV ever existed
         self.flexible = False  # tokens found again in the prefix cache are not known yet
+        self.is_loose = False  # nor is what it was given before, beside others of that kind
         self.chunks: list[tuple[int, int]] = []
         self.preempted_step = -1
         self.freed_at = self.freed_blocks = self.freed_full = 0
@@ -102,7 +108,7 @@ class Live:
         twin = Live.__new__(Live)
         twin.job, twin.prompt, twin.shared = self.job, self.prompt, self.shared
         twin.target, twin.computed, twin.out = self.target, self.computed, self.out
-        twin.high, twin.flexible = self.high, self.flexible
+        twin.high, twin.flexible, twin.is_loose = self.high, self.flexible, self.is_loose
         twin.chunks = list(self.chunks) if self.chunks else []
         twin.preempted_step = self.preempted_step
         twin.freed_at, twin.freed_blocks = self.freed_at, self.freed_blocks
@@ -117,9 +123,12 @@ class Live:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a request: `tokens` is its output so far, or recomputed tokens."""
+    """Something that happened to a request: `tokens` is its output so far.
 
-    kind: str  # admit, preempt, resume, recompute, start, stop, left
+    Of prefill and recompute it is what was computed: of the prompt for the first time, or again.
+    """
+
+    kind: str  # admit, preempt, resume, prefill, recompute, start, stop, left
     step: int
     job: int
     tokens: int
@@ -137,8 +146,8 @@ class Story:
     """One consistent account of the run so far."""
 
     __slots__ = (
-        "anonymous", "cost", "cursor", "head", "holes", "running", "stopped", "tail", "taken",
-        "trail", "undated", "waiting", "wrong_steps",
+        "anonymous", "cost", "cursor", "head", "holes", "is_open", "running", "stopped", "tail",
+        "taken", "trail", "undated", "usual", "waiting", "wrong_steps",
     )  # fmt: skip
 
     def __init__(self, undated: tuple[int, ...], blocks: int) -> None:
@@ -152,6 +161,8 @@ class Story:
         self.head, self.tail = 0, blocks  # positions in the free queue's endless order
         self.holes: list[tuple[int, int]] = []
         self.anonymous = 0
+        self.usual = 0  # blocks that a new request last found in the prefix cache, if it did
+        self.is_open = False  # a victim's share of an iteration was made up with another's
         self.wrong_steps: tuple[int, ...] = ()
         self.stopped = (-1, 0)  # before which step how many may have ended by an end token
 
@@ -210,6 +221,7 @@ def jobs_of(streams: Sequence[Stream]) -> list[Job]:
             gaps = 0 if stream.gaps_ns is None else len(stream.gaps_ns) + 1
             received = max(stream.output_tokens or 0, gaps)
         asked = stream.asked_output_tokens
+        left = _left(stream)
         job = Job(
             index=index,
             prompt=stream.prompt_tokens,
@@ -217,13 +229,27 @@ def jobs_of(streams: Sequence[Stream]) -> list[Job]:
             length=length,
             received=received,
             arrived_at_ns=arrived,
-            left_at_ns=stream.ended_at_ns,
+            left_after_ns=None if left is None else left[0],
+            left_before_ns=None if left is None else left[1],
             may_leave=length is None,
             stops_early=length is not None and (asked is None or length < asked),
             gaps_ns=stream.gaps_ns,
         )
         jobs.append(job)
     return jobs
+
+
+def _left(stream: Stream) -> tuple[int, int] | None:
+    """Between which instants a request left, as far as client or engine say."""
+    if stream.ended_at_ns is not None:
+        return stream.ended_at_ns, stream.ended_at_ns
+    if stream.aborted_at_ns is None:
+        return None
+    since, until = stream.aborted_at_ns, stream.aborted_at_ns + SECOND_NS
+    if stream.first_token_at_ns is not None:
+        waited = 0 if stream.gaps_ns is None else int(stream.gaps_ns.sum())
+        since = min(max(since, stream.first_token_at_ns + waited), until)
+    return since, until
 
 
 class Replay:
@@ -236,7 +262,10 @@ class Replay:
         streams: Sequence[Stream],
         limits: EngineLimits,
         allowance: Allowance,
+        *,
+        may_preempt: bool = True,
     ) -> None:
+        self.may_preempt = may_preempt
         self.jobs = jobs_of(streams)
         self.order = sorted(
             (job.index for job in self.jobs if job.arrived_at_ns is not None),
@@ -324,7 +353,20 @@ class Replay:
                 return 0
             if live.job.length is not None:
                 rest = min(rest, live.job.length - live.out - 1)
+            elif story.waiting:
+                rest = min(rest, self._before_leaving(live, i))
         return max(rest, 0)
+
+    def _before_leaving(self, live: Live, i: int) -> int:
+        """Steps from `i` on before which a request cannot well have gone."""
+        job = live.job
+        if job.left_after_ns is None or job.left_before_ns is None:
+            return 1 << 60
+        late = self.start_low[i] - ARRIVAL_SLACK_NS - job.left_before_ns
+        if late > DOUBT * LEAVE_SCALE_NS:
+            return 1 << 60
+        since = bisect_left(self.start_high, job.left_after_ns - ARRIVAL_SLACK_NS, i)
+        return max(0, job.received - live.out, since - i)
 
     def _coast(self, story: Story, steps: int) -> None:
         """Every running request produces one token in each of `steps` decode-only steps."""
@@ -336,10 +378,23 @@ class Replay:
             live.high = max(live.high, live.computed)
 
     def _close(self, story: Story, n: int) -> None:
+        self._check_usage(story, n)
+        for live in [*story.running, *story.waiting]:
+            story.cost += self._unended_cost(live, n)
         for live in story.running:
             if live.chunks:
                 self._flush(story, live, self._found_again(story, live) * self.block)
             story.note("stop", n, live.job.index, live.out)
+
+    def _unended_cost(self, live: Live, n: int) -> float:
+        """Nats for a request's being there after the last iteration although it is known to end.
+
+        Staying must not be cheaper than leaving. Where the log was cut all stories pay alike.
+        """
+        job = live.job
+        if not job.may_leave:
+            return UNENDED
+        return 0.0 if job.left_before_ns is None else min(self._leaving_cost(live, n - 1), UNENDED)
 
     # -- one step -----------------------------------------------------------------------------
 
@@ -359,7 +414,7 @@ class Replay:
             for before in self._before(story, i):
                 plain = self._step(before, i, (), 0)
                 heirs.add(plain.signature(), plain.cost, (rank, 0), plain)
-                others += self._others(before, i, plain.cost, rank)
+                others += self._others(before, i, plain, rank)
                 rank += 1
         others.sort(key=lambda other: other.least_cost)
         for other in others:
@@ -384,7 +439,7 @@ class Replay:
     def _before_lost_lines(self, story: Story, i: int) -> Iterator[tuple[Story, list[Live]]]:
         """What may have happened in iterations whose lines are lost: nothing, or one change."""
         yield story.clone(), []
-        if story.running:
+        if story.running and self.may_preempt:
             preempted = story.clone()
             preempted.cost += UNSEEN
             self._preempt(preempted, i, 1)
@@ -407,29 +462,27 @@ class Replay:
                 live.target += 1
             yield admitted, joined
 
-    def _others(self, story: Story, i: int, plain: float, rank: int) -> list[Other]:
-        """What else may follow from `story` by step `i`, `plain` being the obvious heir's cost."""
+    def _others(self, story: Story, i: int, plain: Story, rank: int) -> list[Other]:
+        """What else may follow from `story` by step `i`, `plain` being the obvious heir."""
         found: list[Other] = []
 
         def add(least: float, make: Callable[[], Story]) -> None:
             found.append(Other(story.cost + least, (rank, len(found) + 1), make))
 
+        exact = self._ended_by_budget(story, plain, i)
+        if exact is not None:
+            add(exact.cost - story.cost, partial(_itself, exact))
         wanted = self.context[i] + self.generation[i] - len(story.running)
         if story.stopped[0] == i:
             # even where the counts come out without: a ghost can stand in for a preempted one
             for ghosts in range(1, min(self.generation[i], story.stopped[1]) + 1):
                 add(GHOST * ghosts, partial(self._step, story, i, (), 0, ghosts))
-        doubtful = plain > story.cost + DOUBT
+        doubtful = plain.cost > story.cost + DOUBT
+        for least, chosen, pick in self._leavings(story, i, wanted, doubtful=doubtful):
+            add(least, partial(self._step, story, i, chosen, pick))
         if wanted == 0 and not doubtful:
             return found
-        costs = [(self._leaving_cost(live, i), k) for k, live in enumerate(story.running)]
-        cheapest = {k: cost for cost, k in sorted(costs)[:MAX_CANDIDATES] if cost < WRONG}
-        if doubtful or wanted < 0:
-            for count in range(1, min(MAX_LEAVERS, len(cheapest)) + 1):
-                for chosen in itertools.combinations(sorted(cheapest), count):
-                    least = sum(cheapest[k] for k in chosen)
-                    add(least, partial(self._step, story, i, chosen, 0))
-        if self.generation[i] == 0 and plain > story.cost + WRONG:
+        if self.generation[i] == 0 and plain.cost > story.cost + WRONG:
             add(2 * WRONG, partial(self._restarted, story, i))
         if wanted > 0:
             # the last pick is a request that no record names
@@ -439,6 +492,31 @@ class Replay:
                 least = ANONYMOUS if pick == known else 0.0
                 add(least, partial(self._step, story, i, (), pick))
         return found
+
+    def _leavings(
+        self, story: Story, i: int, wanted: int, *, doubtful: bool
+    ) -> Iterator[tuple[float, tuple[int, ...], int]]:
+        """Who may have left before step `i`: what it costs at least, who, and who then came."""
+        if not doubtful and (wanted > 0 or (wanted == 0 and not story.waiting)):
+            return
+        costs = [(self._leaving_cost(live, i), k) for k, live in enumerate(story.running)]
+        if wanted == 0 and not doubtful:
+            # one may have gone, and one that waited come in its place
+            yield from ((cost, (k,), 0) for cost, k in costs if cost <= LEFT + DOUBT)
+            return
+        cheapest = {k: cost for cost, k in sorted(costs)[:MAX_CANDIDATES] if cost < WRONG}
+        came = (0, 1) if self.context[i] and self._ties(story) else (0,)
+        for count in range(1, min(MAX_LEAVERS, len(cheapest)) + 1):
+            for chosen in itertools.combinations(sorted(cheapest), count):
+                least = sum(cheapest[k] for k in chosen)
+                yield from ((least, chosen, pick) for pick in came)
+
+    def _ended_by_budget(self, story: Story, plain: Story, i: int) -> Story | None:
+        """The heir whose last prompt took just what the budget had left, where that is likely."""
+        if not (self._is_full(i) and plain.running and plain.running[-1].flexible):
+            return None
+        exact = self._step(story, i, (), 0, is_exact=True)
+        return exact if exact.cost <= plain.cost + DOUBT else None
 
     def _restarted(self, old: Story, i: int) -> Story:
         """Nothing was decoding: whatever the story still held had gone, and it starts afresh."""
@@ -470,11 +548,11 @@ class Replay:
         job = live.job
         if not job.may_leave or live.out < job.received:
             return math.inf
-        if job.left_at_ns is None:
+        if job.left_after_ns is None or job.left_before_ns is None:
             return LEFT_UNKNOWN
         # clients misstate when they gave up (a cancellation delay counted twice was seen)
-        early = job.left_at_ns - ARRIVAL_SLACK_NS - self.start_high[i]
-        late = self.start_low[i] - ARRIVAL_SLACK_NS - job.left_at_ns
+        early = job.left_after_ns - ARRIVAL_SLACK_NS - self.start_high[i]
+        late = self.start_low[i] - ARRIVAL_SLACK_NS - job.left_before_ns
         return float(LEFT + max(0, early, late) / LEAVE_SCALE_NS)
 
     def _cross_lost_lines(self, story: Story, i: int, joined: Sequence[Live] = ()) -> None:
@@ -497,11 +575,19 @@ class Replay:
                 self._retire(story, live, i, "stop")
 
     def _step(
-        self, old: Story, i: int, leavers: tuple[int, ...], pick: int, ghosts: int = 0
+        self,
+        old: Story,
+        i: int,
+        leavers: tuple[int, ...],
+        pick: int,
+        ghosts: int = 0,
+        *,
+        is_exact: bool = False,
     ) -> Story:
         """`old` after step `i`, the given running requests having left before it.
 
-        `ghosts` were given a token once more, because the engine schedules ahead of outputs.
+        `ghosts` were given a token once more, because the engine schedules ahead of outputs. Where
+        `is_exact` what the last one wanted was just what the token budget had left.
         """
         story = old.clone()
         self.allowance.spend(len(story.running) + 1)
@@ -511,11 +597,11 @@ class Replay:
             self._retire(story, live, i, "left")
         wanted = self.context[i] + self.generation[i] - self._served(story) - ghosts
         story.cost += GHOST * ghosts
-        if wanted < 0:
+        if wanted < 0 and self.may_preempt:
             self._preempt(story, i, -wanted)
         if wanted > 0:
             self._admit(story, i, wanted, pick)
-        self._give_tokens(story, i, ghosts)
+        self._give_tokens(story, i, ghosts, is_exact=is_exact)
         return story
 
     def _served(self, story: Story) -> int:
@@ -576,8 +662,8 @@ class Replay:
     def _gone(self, job: Job, i: int) -> bool:
         return (
             job.may_leave
-            and job.left_at_ns is not None
-            and (job.left_at_ns + ARRIVAL_SLACK_NS < self.start_low[i])
+            and job.left_before_ns is not None
+            and (job.left_before_ns + ARRIVAL_SLACK_NS < self.start_low[i])
         )
 
     def _choices(self, story: Story, i: int) -> list[int]:
@@ -630,7 +716,8 @@ class Replay:
                 length=None,
                 received=0,
                 arrived_at_ns=None,
-                left_at_ns=None,
+                left_after_ns=None,
+                left_before_ns=None,
                 may_leave=True,
                 stops_early=False,
                 gaps_ns=None,
@@ -645,16 +732,19 @@ class Replay:
 
     # -- tokens -------------------------------------------------------------------------------
 
-    def _give_tokens(self, story: Story, i: int, ghosts: int) -> None:
+    def _is_full(self, i: int) -> bool:
+        """Whether an iteration used its token budget up."""
+        return bool(self.context_tokens[i] + self.generation_tokens[i] >= self.budget)
+
+    def _give_tokens(self, story: Story, i: int, ghosts: int, *, is_exact: bool) -> None:
         """Divides the printed tokens among the running requests and moves each ahead."""
-        total = self.context_tokens[i] + self.generation_tokens[i]
-        full = total >= self.budget
+        full = self._is_full(i)
         running = story.running
         if sum(live.out == 0 for live in running) != self.context[i] and not full:
             self._wrong(story, i)
         served = self._served(story) if full else len(running)
         taking = running[:served]
-        last = taking[-1] if taking and full else None
+        last = taking[-1] if taking and full and not is_exact else None
         given: dict[int, int] = {}
         for context in (True, False):
             group = [live for live in taking if (live.out == 0) is context]
@@ -690,37 +780,69 @@ class Replay:
                 given[id(last)] = last.rest + rest
                 return True
             return rest == 0
-        guesses = [self._guess(story, live) for live in free]
-        spare = rest - sum(guesses)
-        # least certain are the one the budget cuts and those without a prefix others keep alive
-        for k in sorted(range(len(free)), key=lambda k: (free[k] is not last, free[k].shared, -k)):
-            live = free[k]
-            if live.prompt is None or len(free) == 1:
-                change = spare
-            elif live is last:
-                begun = sum(n for _, n in live.chunks)
-                change = max(1, min(live.target - begun, guesses[k] + spare)) - guesses[k]
-            else:
-                change = self._nearest_change(live, guesses[k], spare)
-            guesses[k] += change
-            spare -= change
-        fits = spare == 0
+        if len(free) == 1:
+            guesses = [rest]
+            self._learn(story, free[0], rest, partial=free[0] is last)
+        else:
+            guesses = self._guesses(story, free, rest, last)
+        fits = sum(guesses) == rest
         for live, guess in zip(free, guesses, strict=True):
             given[id(live)] = max(guess, 1)
             fits = fits and self._plausible(story, live, guess, partial=live is last)
+            live.is_loose = live.is_loose or (live is last and len(free) > 1)
         return fits
+
+    def _learn(self, story: Story, live: Live, tokens: int, *, partial: bool) -> None:
+        """Takes over what a new request found in the cache, where nobody else's share is open."""
+        if live.prompt is None or live.preempted_step >= 0 or live.is_loose or partial:
+            return
+        found = (live.target - tokens - sum(n for _, n in live.chunks)) // self.unit
+        story.usual = found if found > 0 else story.usual
+
+    def _guesses(self, story: Story, free: list[Live], rest: int, last: Live | None) -> list[int]:
+        """Tokens of several requests whose shares are open, that sum to `rest` where they can.
+
+        Shares of most change by whole blocks. Any share can be that of the one the budget cuts, and
+        of one that it cut before, beside others: these make up the sum, before and after.
+        """
+        guesses = [self._guess(story, live) for live in free]
+        spare = rest - sum(guesses)
+        makeweights = [k for k, live in enumerate(free) if live is last or live.is_loose]
+        is_again = any(live.preempted_step >= 0 for live in free)
+        story.is_open = story.is_open or (bool(makeweights) and is_again)
+        # least certain are those without a prefix others keep alive; the later finds more
+        later = -1 if spare < 0 else 1
+        order = sorted(range(len(free)), key=lambda k: (free[k].shared, later * k))
+        for k in [*makeweights, *(k for k in order if k not in makeweights), *makeweights]:
+            live = free[k]
+            if live.prompt is None:
+                change = spare
+            elif k in makeweights:
+                begun = sum(n for _, n in live.chunks)
+                change = max(1, min(live.target - begun, guesses[k] + spare)) - guesses[k]
+            else:
+                change = self._nearest_change(live, guesses[k], spare, beyond=bool(makeweights))
+            guesses[k] += change
+            spare -= change
+        return guesses
 
     def _guess(self, story: Story, live: Live) -> int:
         begun = sum(n for _, n in live.chunks)
         if live.prompt is None:
             return 1
-        found = self._found_again(story, live) if live.preempted_step >= 0 else 0
-        return max(1, live.target - found * self.block - begun)
+        if live.preempted_step >= 0:
+            found = self._found_again(story, live) * self.block
+        else:
+            found = min(story.usual, (live.target - begun - 1) // self.unit) * self.unit
+        return max(1, live.target - found - begun)
 
-    def _nearest_change(self, live: Live, guess: int, spare: int) -> int:
-        """Whole blocks towards `spare`, as far as this request can take them."""
+    def _nearest_change(self, live: Live, guess: int, spare: int, *, beyond: bool) -> int:
+        """Whole blocks towards `spare`, or just beyond it, as far as this request can take them."""
         begun = sum(n for _, n in live.chunks)
-        blocks = spare // self.unit if spare >= 0 else -(-spare // self.unit)
+        blocks = abs(spare) // self.unit
+        if beyond and abs(spare) % self.unit:
+            blocks += 1
+        blocks = blocks if spare >= 0 else -blocks
         most = (live.target - begun - guess) // self.unit
         least = -((guess - 1) // self.unit)
         return self.unit * max(least, min(most, blocks))
@@ -732,7 +854,7 @@ class Replay:
         if live.prompt is None:
             return True
         hit = live.target - tokens - sum(n for _, n in live.chunks)
-        if partial:
+        if partial or live.is_loose:
             return hit >= 0
         if hit < 0 or hit % self.unit or hit >= live.target:
             return False
@@ -762,9 +884,7 @@ class Replay:
                 self._touch(story, live, found)
             self._take_blocks(story, found, live.target)
         else:
-            again = min(before + tokens, live.high) - before
-            if again > 0:
-                story.note("recompute", i, live.job.index, again)
+            self._note_work(story, live, i, before, before + tokens)
             live.computed = min(live.target, before + tokens)
             self._take_blocks(story, before, live.computed)
         live.high = max(live.high, live.computed)
@@ -784,14 +904,21 @@ class Replay:
                 story.stopped = (i + 1, count + 1 if step == i + 1 else 1)
 
     def _flush(self, story: Story, live: Live, found: int) -> None:
-        """Recomputed tokens of the chunks since the request was scheduled again."""
+        """What the chunks since the request was scheduled computed."""
         at = found
         for step, tokens in live.chunks:
-            again = min(at + tokens, live.high) - at
-            if again > 0:
-                story.note("recompute", step, live.job.index, again)
+            self._note_work(story, live, step, at, at + tokens)
             at += tokens
         live.chunks = []
+
+    @staticmethod
+    def _note_work(story: Story, live: Live, step: int, before: int, after: int) -> None:
+        """KV of a request from `before` to `after`: what had existed is computed again."""
+        again = max(0, min(after, live.high) - before)
+        if again > 0:
+            story.note("recompute", step, live.job.index, again)
+        if live.out == 0 and after - before > again:
+            story.note("prefill", step, live.job.index, after - before - again)
 
     def _check_gap(self, story: Story, live: Live, i: int) -> None:
         """The client must have waited, give or take a late delivery before."""
@@ -842,11 +969,13 @@ class Replay:
         if any(live.flexible or live.job.prompt is None for live in story.running):
             return
         free = round(self.capacity * (1 - used))
-        if not any(live.shared for live in story.running):
-            held = sum(self._blocks(live.computed) for live in story.running)
-            off = abs(self.capacity - held - free) - KV_RESOLUTION * self.capacity
-            if off > 0:
-                story.cost += min(USAGE_DIFFERS, off)
+        held = sum(self._blocks(live.computed) for live in story.running)
+        # blocks found in the cache may be another's too, and are counted once
+        shared = sum(live.shared for live in story.running)
+        beyond = self.capacity - held - free
+        off = max(-beyond - shared, beyond) - KV_RESOLUTION * self.capacity
+        if off > 0:
+            story.cost += min(USAGE_DIFFERS, off)
         unseen = story.tail - story.head - sum(n for _, n in story.holes) - free
         if unseen > 0:
             story.head += unseen
@@ -868,3 +997,8 @@ class Replay:
         count = found // self.block - live.shared if self.block else 0
         if count > 0:
             insort(story.holes, (live.freed_at + live.freed_blocks - count, count))
+
+
+def _itself(story: Story) -> Story:
+    """Return an heir that is made already."""
+    return story

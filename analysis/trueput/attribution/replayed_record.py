@@ -70,17 +70,25 @@ def _totals(record: EngineRecord, grown: Mapping[str, int]) -> Totals:
         generation_tokens=grown.get(GENERATION_TOKENS),
         first_tokens=grown.get(FIRST_TOKENS),
         preemptions=grown.get(PREEMPTIONS),
-        aborted=len(_aborted(record.parts)),
+        aborted=len(_aborted(record)),
     )
 
 
-def _aborted(parts: Parts) -> set[str]:
-    events = _scan(parts, "request_events")
+def _aborted(record: EngineRecord) -> dict[str, int | None]:
+    """Requests that the engine says were aborted -> when it said so first."""
+    events = _scan(record.parts, "request_events")
     if events is None:
-        return set()
+        return {}
     key = pl.coalesce("request_id", pl.col("engine_request_id").str.replace(r"-[0-9a-f]{8}$", ""))
-    found = events.filter(pl.col("event") == "aborted").select(key.alias("id")).unique().collect()
-    return set(found["id"].drop_nulls().to_list())
+    found = events.filter(pl.col("event") == "aborted").select(key, "source_id", "at_ns").collect()
+    said: dict[str, int | None] = {}
+    for name, source, at in found.iter_rows():
+        if name is None:
+            continue
+        when = None if at is None else at + record.offset(source)
+        before = said.get(name)
+        said[name] = min((x for x in (when, before) if x is not None), default=None)
+    return said
 
 
 def _array(frame: pl.DataFrame, name: str) -> Ints:
@@ -143,9 +151,9 @@ def _streams(record: EngineRecord) -> list[Stream]:
         for name in ("sent_at_ns", "first_token_at_ns", "ended_at_ns"):
             row[name] = row[name] + offset if row[name] is not None else None
         client[row["request_id"]] = row
-    aborted = _aborted(record.parts)
+    aborted = _aborted(record)
     names = sorted(set(engine) | {n for n in client if not engine or n in engine})
-    return [_stream(n, client.get(n, {}), engine.get(n, {}), n in aborted) for n in names]
+    return [_stream(n, client.get(n, {}), engine.get(n, {}), aborted) for n in names]
 
 
 def _engine_side(record: EngineRecord) -> dict[str, Row]:
@@ -185,7 +193,7 @@ def _first(*values: Any) -> Any:
     return next((v for v in values if v is not None), None)
 
 
-def _stream(name: str, client: Row, engine: Row, aborted: bool) -> Stream:
+def _stream(name: str, client: Row, engine: Row, aborted: Mapping[str, int | None]) -> Stream:
     gaps = client.get("gaps_ns")
     output = _first(engine.get("output_tokens"), client.get("output_tokens"))
     return Stream(
@@ -205,7 +213,8 @@ def _stream(name: str, client: Row, engine: Row, aborted: bool) -> Stream:
         prefill_ns=engine.get("prefill_ns"),
         decode_ns=engine.get("decode_ns"),
         e2e_ns=engine.get("e2e_ns"),
-        aborted=aborted,
+        aborted=name in aborted,
+        aborted_at_ns=aborted.get(name),
     )
 
 
@@ -272,6 +281,9 @@ def _presence_rows(
             "first_step_ix": int(one.step_ix[x.first]),
             "last_step_ix": int(one.step_ix[x.last]),
             "tokens": x.tokens,
+            "tokens_else": x.other,
+            "tokens_low": x.low,
+            "tokens_high": x.high,
         }
         for one, presences in zip(steps, found.presences, strict=True)
         for x in presences

@@ -35,7 +35,10 @@ SELECT
   g.window_ns, CAST(g.devices AS BIGINT) AS devices,
   -- a gap of a capture that hides or lost operations is unattributed: idle is only known to be at most its high
   CASE WHEN g.work = 'idle' AND g.time_ns_low < g.time_ns_high THEN 'bounded'
-    WHEN g.work IN ('idle', 'communication', 'copy') THEN 'measured' WHEN g.work = 'unattributed' THEN 'unknown'
+    WHEN g.work = 'idle' THEN 'measured' WHEN g.work = 'unattributed' THEN 'unknown'
+    -- whose it was is inferred; where nothing of that kind is said to be anyone's its time alone remains
+    WHEN g.work IN ('communication', 'copy') AND g.outcome = 'unknown'
+      AND count(*) OVER (PARTITION BY g.run_id, g.work) = 1 THEN 'measured'
     ELSE 'inferred' END AS basis
 FROM int_gpu_ledger AS g
 WHERE g.time_ns > 0 OR g.work = 'idle'
