@@ -79,8 +79,13 @@ def attribute_run(run: RunInput) -> RunOutput:
 
 
 def _instants(run: RunInput, out: RunOutput) -> None:
-    """Add request_instants, made when the parts are on the clock of the store."""
-    if not (parts := run.parts.get("request_events")):
+    """Add request_instants, made when the parts are on the clock of the store.
+
+    Where records of the requests are there to be joined with: of an engine's log alone fewer
+    questions are asked, and it is grouped when they are.
+    """
+    parts = run.parts.get("request_events")
+    if not parts or not run.parts.get("requests"):
         return
     from trueput.attribution.request_instants import request_instants
 

@@ -29,15 +29,12 @@ def parquet_writer(table: str, path: Path, *, coded: bool = False) -> pq.Parquet
     schema = arrow_schema(table)
     words: Any = list(word_columns(table))
     numbers = [f.name for f in schema if f.type == pa.int64()]
-    # ids that hardly repeat gain little by more work, and are read by every question
-    plain = {f.name for f in schema if f.type == pa.string()} - set(words)
     # a filter such as vantage = 'engine' then passes over row groups without such rows
     enums = [f.name for f in schema if (f.metadata or {}).get(b"type") == b"enum"]
     writer = pq.ParquetWriter(
         path,
         coded_schema(table) if coded else schema,
-        compression={f.name: "lz4" if f.name in plain else "zstd" for f in schema},
-        compression_level={f.name: 1 for f in schema if f.name not in plain},
+        compression="lz4",
         use_dictionary=words,
         column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
         write_statistics=[*numbers, *enums],

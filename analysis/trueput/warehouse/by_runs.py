@@ -19,7 +19,7 @@ from trueput.warehouse.plans import Question, columns_read
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-PIECE_BYTES = 96 << 20
+PIECE_BYTES = 144 << 20
 """About as much Parquet of several runs is computed in one go."""
 
 
