@@ -258,6 +258,7 @@ def test_a_second_kernel_of_a_launch_is_that_of_another_on_amd(
 
 @settings(max_examples=40, deadline=None)
 @example([(0, False, False), (0, False, True)], 1)  # the unknown operation has the id of the first
+@example([(0, False, False), (0, False, True), (1, False, False), (1, False, False)], 1)
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.booleans(), st.booleans()), min_size=1, max_size=60),
     st.integers(0, 3),
