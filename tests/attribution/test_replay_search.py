@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trueput.attribution import beam
 from trueput.attribution.preemption import Attribution, attribute
 from trueput.attribution.records import EngineLimits
-from trueput.attribution.replay import Live
+from trueput.attribution.stories import Live
 
 AT_ONCE = 2_000
 

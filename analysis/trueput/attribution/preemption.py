@@ -35,7 +35,7 @@ from trueput.attribution.records import (
     Stream,
     Totals,
 )
-from trueput.attribution.replay import Event, Replay, Story
+from trueput.attribution.replay import Replay
 from trueput.attribution.step_cost import (
     StepCost,
     StepParts,
@@ -43,6 +43,7 @@ from trueput.attribution.step_cost import (
     fit_step_cost,
     split_steps,
 )
+from trueput.attribution.stories import Event, Story
 from trueput.attribution.timeline import (
     Sightings,
     Window,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trueput.attribution.replay import Event
+from trueput.attribution.stories import Event
 
 PREFILL, DECODE, RECOMPUTE = "prefill", "decode", "recompute"
 

@@ -22,7 +22,8 @@ from functools import partial
 import numpy as np
 
 from trueput.attribution.beam import Allowance, Beam
-from trueput.attribution.records import EngineLimits, Ints, Steps, Stream
+from trueput.attribution.records import EngineLimits, Steps, Stream
+from trueput.attribution.stories import Job, Live, Story, jobs_of
 from trueput.attribution.timeline import Window
 
 BEAM = 24
@@ -35,7 +36,6 @@ UNSEEN = 1.5
 """A change of the running set in an iteration whose line is lost."""
 GHOST = 0.5
 RESTART_NS = 1_000_000_000
-SECOND_NS = 1_000_000_000
 LEFT = 1.0
 DOUBT = 0.5
 """A step that costs a story more than this is looked at again for other explanations."""
@@ -60,147 +60,6 @@ GIVE_UP = 1000
 
 
 @dataclass(frozen=True)
-class Job:
-    """What is known of a request before the replay."""
-
-    index: int
-    prompt: int | None
-    cached: int | None
-    length: int | None
-    """Output tokens after which it ends by itself."""
-    received: int
-    """Output tokens it had at least when it left."""
-    arrived_at_ns: int | None
-    left_after_ns: int | None
-    """It left between this and `left_before_ns`; both None where nothing dates it."""
-    left_before_ns: int | None
-    may_leave: bool
-    stops_early: bool
-    """It may have ended by an end token, which an engine that schedules ahead learns late."""
-    gaps_ns: Ints | None
-
-
-class Live:
-    """A request the replay holds as running or preempted."""
-
-    __slots__ = (
-        "chunks", "computed", "flexible", "freed_at", "freed_blocks", "freed_full", "high",
-        "is_loose", "job", "out", "preempted_step", "prompt", "shared", "target",
-    )  # fmt: skip
-
-    def __init__(self, job: Job, target: int) -> None:
-        self.job = job
-        self.prompt = job.prompt  # learnt from the printed tokens where no record has it
-        self.shared = 0  # blocks it found in the prefix cache when it was new
-        self.target = target  # tokens whose KV must exist before the next token is produced
-        self.computed = 0
-        self.out = 0
-        self.high = 0  # the most tokens whose KV ever existed
-        self.flexible = False  # tokens found again in the prefix cache are not known yet
-        self.is_loose = False  # nor is what it was given before, beside others of that kind
-        self.chunks: list[tuple[int, int]] = []
-        self.preempted_step = -1
-        self.freed_at = self.freed_blocks = self.freed_full = 0
-
-    def clone(self) -> Live:
-        """An independent copy."""
-        # spelt out: a replay spends most of its time here
-        twin = Live.__new__(Live)
-        twin.job, twin.prompt, twin.shared = self.job, self.prompt, self.shared
-        twin.target, twin.computed, twin.out = self.target, self.computed, self.out
-        twin.high, twin.flexible, twin.is_loose = self.high, self.flexible, self.is_loose
-        twin.chunks = list(self.chunks) if self.chunks else []
-        twin.preempted_step = self.preempted_step
-        twin.freed_at, twin.freed_blocks = self.freed_at, self.freed_blocks
-        twin.freed_full = self.freed_full
-        return twin
-
-    @property
-    def rest(self) -> int:
-        """Tokens still to be computed before the next output token."""
-        return self.target - self.computed
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happened to a request: `tokens` is its output so far.
-
-    Of prefill and recompute it is what was computed: of the prompt for the first time, or again.
-    """
-
-    kind: str  # admit, preempt, resume, prefill, recompute, start, stop, left
-    step: int
-    job: int
-    tokens: int
-
-
-@dataclass(frozen=True)
-class Trail:
-    """The events of a story, newest first; stories that part share their past."""
-
-    before: Trail | None
-    event: Event
-
-
-class Story:
-    """One consistent account of the run so far."""
-
-    __slots__ = (
-        "anonymous", "cost", "cursor", "head", "holes", "is_open", "running", "stopped", "tail",
-        "taken", "trail", "undated", "usual", "waiting", "wrong_steps",
-    )  # fmt: skip
-
-    def __init__(self, undated: tuple[int, ...], blocks: int) -> None:
-        self.cost = 0.0
-        self.running: list[Live] = []
-        self.waiting: list[Live] = []  # preempted, head first
-        self.cursor = 0  # position of the first job, by arrival, not yet admitted
-        self.taken: tuple[int, ...] = ()  # positions beyond it that were admitted before it
-        self.undated = undated  # jobs of unknown arrival not yet admitted
-        self.trail: Trail | None = None
-        self.head, self.tail = 0, blocks  # positions in the free queue's endless order
-        self.holes: list[tuple[int, int]] = []
-        self.anonymous = 0
-        self.usual = 0  # blocks that a new request last found in the prefix cache, if it did
-        self.is_open = False  # a victim's share of an iteration was made up with another's
-        self.wrong_steps: tuple[int, ...] = ()
-        self.stopped = (-1, 0)  # before which step how many may have ended by an end token
-
-    def clone(self) -> Story:
-        """An independent copy that shares the past."""
-        twin = Story.__new__(Story)
-        for name in Story.__slots__:
-            setattr(twin, name, getattr(self, name))
-        twin.running = [live.clone() for live in self.running]
-        twin.waiting = [live.clone() for live in self.waiting]
-        twin.holes = list(self.holes)
-        return twin
-
-    def note(self, kind: str, step: int, job: int, tokens: int) -> None:
-        """Adds an event to this story alone."""
-        self.trail = Trail(self.trail, Event(kind, step, job, tokens))
-
-    def events(self) -> list[Event]:
-        """All events, oldest first."""
-        found = []
-        trail = self.trail
-        while trail is not None:
-            found.append(trail.event)
-            trail = trail.before
-        return found[::-1]
-
-    def signature(self) -> tuple[object, ...]:
-        """Equal for stories that can only go on alike."""
-        return (
-            tuple((x.job.index, x.out, x.computed, x.flexible) for x in self.running),
-            tuple((x.job.index, x.out) for x in self.waiting),
-            self.cursor,
-            self.taken,
-            self.undated,
-        )
-
-
-@dataclass(frozen=True)
 class Other:
     """A less obvious way on, not yet gone."""
 
@@ -208,48 +67,6 @@ class Other:
     """The story that it leads to costs so much at least."""
     rank: tuple[int, int]
     make: Callable[[], Story]
-
-
-def jobs_of(streams: Sequence[Stream]) -> list[Job]:
-    """The streams as jobs, in order of arrival."""
-    jobs = []
-    for index, stream in enumerate(streams):
-        arrived = stream.arrived_at_ns if stream.arrived_at_ns is not None else stream.sent_at_ns
-        length = None if stream.aborted else stream.output_tokens
-        received = 0
-        if length is None:
-            gaps = 0 if stream.gaps_ns is None else len(stream.gaps_ns) + 1
-            received = max(stream.output_tokens or 0, gaps)
-        asked = stream.asked_output_tokens
-        left = _left(stream)
-        job = Job(
-            index=index,
-            prompt=stream.prompt_tokens,
-            cached=stream.cached_prompt_tokens,
-            length=length,
-            received=received,
-            arrived_at_ns=arrived,
-            left_after_ns=None if left is None else left[0],
-            left_before_ns=None if left is None else left[1],
-            may_leave=length is None,
-            stops_early=length is not None and (asked is None or length < asked),
-            gaps_ns=stream.gaps_ns,
-        )
-        jobs.append(job)
-    return jobs
-
-
-def _left(stream: Stream) -> tuple[int, int] | None:
-    """Between which instants a request left, as far as client or engine say."""
-    if stream.ended_at_ns is not None:
-        return stream.ended_at_ns, stream.ended_at_ns
-    if stream.aborted_at_ns is None:
-        return None
-    since, until = stream.aborted_at_ns, stream.aborted_at_ns + SECOND_NS
-    if stream.first_token_at_ns is not None:
-        waited = 0 if stream.gaps_ns is None else int(stream.gaps_ns.sum())
-        since = min(max(since, stream.first_token_at_ns + waited), until)
-    return since, until
 
 
 class Replay:
