@@ -9,10 +9,12 @@ from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trueput.arrow import conform
+from trueput.attribution import request_instants as module
 from trueput.attribution.request_instants import request_instants
 from trueput.ingest.derived import write_derived
 from trueput.ingest.read import parquet_writer
@@ -118,15 +120,22 @@ def walked(rows: Rows) -> Rows:
     ]
 
 
-@given(st.lists(events, max_size=40), st.lists(events, max_size=20), st.sampled_from([100, 9, 1]))
+@given(
+    st.lists(events, max_size=40),
+    st.lists(events, max_size=20),
+    st.sampled_from([100, 9, 1]),
+    st.sampled_from([1, 1, 10**6]),
+)
 @settings(max_examples=80, deadline=None)
-@example([dict.fromkeys(NAMES) | {"event": "added"}] * 3, [], 1)
-def test_a_request_is_what_its_events_say(first: Rows, second: Rows, group: int) -> None:
+@example([dict.fromkeys(NAMES) | {"event": "added"}] * 3, [], 1, 1)
+def test_a_request_is_what_its_events_say(first: Rows, second: Rows, group: int, once: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         parts = [Path(folder) / "a.parquet", Path(folder) / "b.parquet"]
         write(first, parts[0], group)
         write(second, parts[1], group)
-        assert grouped(parts) == walked(first + second)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "AT_ONCE", once)
+            assert grouped(parts) == walked(first + second)
 
 
 def test_the_query_over_events_says_the_same(tmp_path: Path) -> None:
