@@ -98,7 +98,7 @@ def row_groups(
     for path in paths:
         with pq.ParquetFile(path) as file:
             texts = [c for c in columns if file.schema_arrow.field(c).type == pa.string()]
-        with pq.ParquetFile(path, read_dictionary=texts) as file:
+        with pq.ParquetFile(path, read_dictionary=texts, pre_buffer=False) as file:
             for index in range(file.num_row_groups):
                 group = file.metadata.row_group(index)
                 if all(_touches(group, c, ranges) for c, ranges in (within or {}).items()):

@@ -192,7 +192,7 @@ def _is_rocm(result: FileResult) -> bool:
         if any(name is not None and name.upper().startswith("AMD") for name in names):
             return True
     if part := result.parts.get("gpu_launches"):
-        with pq.ParquetFile(part, read_dictionary=["api"]) as file:
+        with pq.ParquetFile(part, read_dictionary=["api"], pre_buffer=False) as file:
             for group in range(min(file.num_row_groups, _MOST_ROCM_GROUPS)):
                 column = words(file.read_row_group(group, ["api"]).column(0))
                 if any((api or "").startswith("hip") for api in column.dictionary.to_pylist()):
