@@ -102,7 +102,9 @@ class _Opened:
         if file is None:
             if len(self._files) >= MAX_OPEN:
                 self._files.popitem(last=False)[1].close()
-            file = pq.ParquetFile(self._parts[group.part], read_dictionary=[*_WORDS, "quality"], pre_buffer=False)
+            file = pq.ParquetFile(
+                self._parts[group.part], read_dictionary=[*_WORDS, "quality"], pre_buffer=False
+            )
         self._files[group.part] = file
         rows: pa.Table = file.read_row_group(group.number, list(_COLUMNS), use_threads=False)
         return rows
