@@ -7,7 +7,7 @@ SELECT
     external_id(regexp_replace(e.engine_request_id, '-[0-9a-f]{8}$', ''))) AS request_id,
   e.engine_request_id, e.event, e.at_ns, e.max_tokens, e.prompt_tokens, e.detail
 FROM raw.request_events AS e
--- without such a run the join does not even read the events
+-- without such a run the join reads hardly any event
 JOIN (
   SELECT run_id FROM raw.runs WHERE run_id NOT IN (SELECT run_id FROM raw.request_instants)
 ) AS r ON r.run_id = e.run_id
