@@ -1,9 +1,9 @@
 """Events of requests -> one row per request: when it came, began, ended, and what was said of it.
 
 Every question about requests needs these instants, and to group the events by ids of forty
-characters was a third of its cost. Here it is done once. Requests are told apart by the codes of their
-ids, so that each instant is one look-up in an array. Of a very long record no more is held than
-the events of requests that more is still to come of, and a hash for each request.
+characters was a third of its cost. Here it is done once. Requests are told apart by the codes of
+their ids, so that each instant is one look-up in an array. Of a very long record no more is held
+than the events of requests that more is still to come of, and a hash for each request.
 """
 
 from __future__ import annotations
