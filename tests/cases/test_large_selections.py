@@ -9,7 +9,7 @@ import pytest
 
 from trueput.errors import QueryError
 from trueput.verbs.opening import Reading, open_runs
-from trueput.warehouse import by_runs, session
+from trueput.warehouse import by_runs, constants, session
 from trueput.warehouse.plans import Question, columns_read
 
 RUNS = ("errors_debug", "prefix_cache", "regress_candidate")
@@ -34,9 +34,10 @@ QUESTIONS = {
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every selection be large, and every run a piece of its own."""
+    """Let every selection and every file be large, and every run a piece of its own."""
     monkeypatch.setattr(session, "MATERIALISE_BELOW_ROWS", 0)
     monkeypatch.setattr(by_runs, "PIECE_BYTES", 1)
+    monkeypatch.setattr(constants, "LEAST_BYTES", 0)
 
 
 @pytest.fixture(scope="module")

@@ -29,15 +29,16 @@ def parquet_writer(table: str, path: Path, *, coded: bool = False) -> pq.Parquet
     schema = arrow_schema(table)
     words: Any = list(word_columns(table))
     numbers = [f.name for f in schema if f.type == pa.int64()]
-    # a filter such as vantage = 'engine' then passes over row groups without such rows
-    enums = [f.name for f in schema if (f.metadata or {}).get(b"type") == b"enum"]
+    # a filter such as vantage = 'engine' then passes over row groups without such rows, and a
+    # column that holds a single value throughout is not read at all
+    scalars = [f.name for f in schema if not pa.types.is_list(f.type)]
     writer = pq.ParquetWriter(
         path,
         coded_schema(table) if coded else schema,
         compression="lz4",
         use_dictionary=words,
         column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
-        write_statistics=[*numbers, *enums],
+        write_statistics=scalars,
         store_schema=not coded,
     )
     if coded:

@@ -142,7 +142,8 @@ class ByRuns:
             for runs in self._pieces(raw):
                 for table in raw:
                     files = self._files.get(table, ())
-                    self._open(table, [f for f in files if f.parent.name in runs])
+                    part = [f for f in files if f.parent.name in runs]
+                    self._open(table, part, folded=True)
                 for name, (columns, sql) in steps.items():
                     self._make_empty(name, columns)
                     self._insert(name, sql)
@@ -168,8 +169,8 @@ class ByRuns:
             paths = {str(path) for files in self._files.values() for path in files}
             raise view_failure(name, error, paths) from error
 
-    def _open(self, table: str, files: Sequence[Path]) -> None:
-        open_raw(self._connection, table, files, mixed=self._mixed)
+    def _open(self, table: str, files: Sequence[Path], *, folded: bool = False) -> None:
+        open_raw(self._connection, table, files, mixed=self._mixed, folded=folded)
 
     def _shared_steps(self, wanted: Mapping[str, set[str]]) -> dict[str, tuple[set[str], str]]:
         """Return the columns and the query of models that are computed once for all the wanted.

@@ -14,6 +14,7 @@ from trueput.errors import UsageError
 from trueput.schema import Table, tables, views
 from trueput.slo import Slo, SloClass
 from trueput.units import to_bytes, to_ns
+from trueput.warehouse.constants import constants
 from trueput.warehouse.failures import damaged_file, damaged_inside
 from trueput.warehouse.models import in_order, macros, models
 
@@ -101,13 +102,24 @@ def _empty(table: Table) -> str:
 
 
 def _table_body(
-    connection: DuckDBPyConnection, table: Table, paths: Sequence[Path], *, mixed: bool
+    connection: DuckDBPyConnection,
+    table: Table,
+    paths: Sequence[Path],
+    *,
+    mixed: bool,
+    folded: bool,
 ) -> str:
     if not paths:
         return _empty(table)
     names = ", ".join(literal(str(p)) for p in sorted(paths))
-    columns = [f'"{c.name}"' for c in table.columns]
     if not mixed:
+        known = constants(connection, paths) if folded else {}
+        columns = [
+            f'{literal(known[c.name])}::{_SQL_TYPES[c.storage]} AS "{c.name}"'
+            if c.name in known
+            else f'"{c.name}"'
+            for c in table.columns
+        ]
         return (
             f"SELECT {', '.join(columns)} FROM read_parquet([{names}], hive_partitioning = false)"
         )
@@ -168,13 +180,19 @@ def slo_classes_body(classes: Sequence[SloClass]) -> str:
 
 
 def open_raw(
-    connection: DuckDBPyConnection, name: str, paths: Sequence[Path], *, mixed: bool = False
+    connection: DuckDBPyConnection,
+    name: str,
+    paths: Sequence[Path],
+    *,
+    mixed: bool = False,
+    folded: bool = False,
 ) -> None:
     """Let the table `name` in schema `raw` be the rows of these Parquet files.
 
-    With `mixed` some may lack columns, which are NULL then.
+    With `mixed` some may lack columns, which are NULL then. With `folded` columns that hold one
+    value only stand as literals; that looks through the files' footers.
     """
-    body = _table_body(connection, tables()[name], paths, mixed=mixed)
+    body = _table_body(connection, tables()[name], paths, mixed=mixed, folded=folded)
     connection.execute(f'CREATE OR REPLACE VIEW raw."{name}" AS {body}')
 
 
