@@ -438,7 +438,7 @@ class Replay:
         for _ in range(min(count, len(story.running))):
             live = story.running.pop()
             if live.chunks:
-                found = self._found_again(story, live) * self.block
+                found = self._found_before(story, live)
                 live.computed = found + sum(n for _, n in live.chunks)
                 self._take_blocks(story, found, live.computed)
                 self._flush(story, live, found)
@@ -448,6 +448,18 @@ class Replay:
             self._free_blocks(story, live)
             live.computed, live.flexible = 0, False
             story.waiting.insert(0, live)
+
+    def _found_before(self, story: Story, live: Live) -> int:
+        """Tokens of a prefill that is cut short which the prefix cache held, likely as of others.
+
+        What the request is then given anew tells how much of that is computed again.
+        """
+        if live.preempted_step >= 0 or live.prompt is None:
+            return self._found_again(story, live) * self.block
+        begun = sum(n for _, n in live.chunks)
+        live.shared = max(0, min(story.usual, (live.target - begun - 1) // self.unit))
+        story.is_open = True
+        return live.shared * self.unit
 
     def _blocks_wanting(self, story: Story) -> bool:
         used = sum(
