@@ -60,6 +60,18 @@ def test_the_victim_its_wait_and_its_tokens_are_found() -> None:
     assert found.unreproduced_steps == 0
 
 
+@pytest.mark.parametrize(("decoded", "told"), [(150, True), (15, False)])
+def test_one_count_of_a_hundred_may_be_wrong(decoded: int, told: bool) -> None:
+    roomy = dataclasses.replace(SMALL, num_blocks=50, max_num_batched_tokens=600)
+    served = serve([Request("a", START_NS, 6, decoded + 1)], roomy)
+    assert served.steps.generation_tokens.tolist() == [0] + [1] * decoded
+    served.steps.generation_tokens[7] = 3  # a line that says more than the engine did
+    found = run(served, dataclasses.replace(served.totals, preemptions=None))
+    assert found.unreproduced_steps == 1
+    works = [(x.work, x.first, x.last) for x in found.presences[0]]
+    assert works == ([("prefill", 0, 0), ("decode", 1, decoded)] if told else [])
+
+
 def test_parts_of_every_step_sum_to_its_time() -> None:
     served = by_hand()
     parts = run(served).steps[0].parts

@@ -28,7 +28,10 @@ TOLD: dict[str, Config] = {
     "long": TROUBLED.replace(
         prefix_caching=True, shared_prefixes=3, prefix_tokens=32, abort_ratio=0.3, requests=30
     ),
+    # the replay fails to reproduce one iteration of 2,318
+    "nearly": SCENARIOS["overlapped"].replace(workload_seed=1003, abort_ratio=0.3),
 }
+SEEDS = {"nearly": 14}
 OPEN: dict[str, Config] = {
     # of two prompts in one iteration one was cached in part, and they end differently
     "tiny": TINY,
@@ -43,8 +46,8 @@ class Ledgers:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         for name, config in (TOLD | OPEN).items():
-            profile = "nsys_node" if name in {"w104", "w115"} else "kineto"
-            run = simulate(config, seed=1)
+            profile = "nsys_node" if name in {"w104", "w115", "nearly"} else "kineto"
+            run = simulate(config, seed=SEEDS.get(name, 1))
             write_run(run, folder / "runs" / name, profiles=[profile], with_telemetry=False)
         reading = trueput.Reading(store=folder / "store")
         trueput.ingest([folder / "runs"], store=reading.store)

@@ -268,9 +268,7 @@ def _write(
 def _presence_rows(
     run_id: str, steps: Sequence[Steps], streams: Sequence[Stream], found: Attribution
 ) -> list[Row]:
-    """Who computed what in which iterations, where the replay reproduced the run's counts."""
-    if found.unreproduced_steps:
-        return []
+    """Who computed what in which iterations, as far as the replay says."""
     return [
         {
             "run_id": run_id,
