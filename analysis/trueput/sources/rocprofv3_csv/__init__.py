@@ -136,7 +136,7 @@ class _Reader:
     def block(self, block: Block) -> Iterator[Item]:
         """Read whole lines."""
         self._cut = False
-        for number, line, ended in lines_of(block):
+        for number, line, ended, _ in lines_of(block):
             if self._take is None:
                 self._begin(line, number)
                 if self.unusable:
