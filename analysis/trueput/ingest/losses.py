@@ -68,9 +68,9 @@ def losses_of(result: FileResult, captured: Path, aside: int) -> Losses:
             found.told.append(f"they may have run in {idle} of idle time, of {span} in all")
             found.is_much |= unseen.idle_ns > MOST_LOST * unseen.span_ns
             found.idle_ns = unseen.idle_ns
-    _note_no_length(operations, found)
     graphs = replayed(operations)
     found.add(graphs.unseen, graphs.launches, "operations are missing from replays of graphs")
+    _note_no_length(operations, found)
     return found
 
 

@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueput.arrow import arrow_schema
-from trueput.attribution.gpu_marks import numbers, words
+from trueput.attribution.gpu_marks import DUPLICATE, numbers, words
 from trueput.attribution.gpu_overflow import overflows
 from trueput.attribution.gpu_places import misplaced, places_of
 from trueput.attribution.gpu_plausible import bounds_of
 from trueput.attribution.gpu_processes import launchers
 from trueput.ingest.losses import losses_of
 from trueput.ingest.read import FileResult, rewrite
+from trueput.ingest.twice import mark_doubled_operations
 from trueput.rocm_rows import OVERFLOW_NS
 from trueput.source_api import Problem, Severity
 from trueput.units import ns_text
@@ -46,6 +47,7 @@ def mark_operations(result: FileResult) -> list[Problem]:
     problems = [*([broken] if broken else []), *place_operations(part)]
     if result.source_name == _KINETO and (launches := result.parts.get("gpu_launches")):
         name_processes(part, launches)
+    problems += mark_doubled_operations(result)
     aside = sum(p.count for p in problems if p.code in _ASIDE)
     if result.source_name == _KINETO and _is_rocm(result):
         problems += clip_overflows(part)
@@ -206,11 +208,12 @@ def mark_all(part: Path, word: str) -> None:
 
 
 def _with_quality(rows: pa.Table, which: Any, word: str) -> pa.Table:
-    """Return the rows with a word in `quality` where told; an implausible row stays that."""
+    """Return the rows with a word in `quality` where told; an implausible row stays that, and so
+    does one that stands twice."""
     at = arrow_schema("gpu_ops").get_field_index("quality")
     said = rows.column("quality").to_pylist()
     told = [
-        word if here and now != IMPLAUSIBLE else now
+        word if here and now not in (IMPLAUSIBLE, DUPLICATE) else now
         for here, now in zip(which.tolist(), said, strict=True)
     ]
     return rows.set_column(at, rows.schema.field(at), pa.array(told, pa.string()))

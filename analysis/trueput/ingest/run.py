@@ -37,6 +37,7 @@ from trueput.ingest.marks import mark_all, mark_capture, mark_operations
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
+from trueput.ingest.twice import drop_doubled_samples
 from trueput.source_api import Clock, Fact, Problem, ReadOptions, Severity
 from trueput.sources import all_sources
 
@@ -57,6 +58,7 @@ PROBLEM_CODES = {
     "INGEST011": "Operations without a device or a process: on the only device it can have been.",
     "INGEST012": "Kernels of AMD devices that ran far into their successors; they are cut there.",
     "INGEST013": "A few operations are missing; gaps between the others are taken for idle.",
+    "INGEST014": "Operations or samples that stand twice in one file; they count once.",
 }
 
 Progress = Callable[[str, int, int], None]
@@ -357,6 +359,7 @@ def _mark_operations(work: _Work) -> None:
     """Put the GPU operations of every file right, and tell what does not count."""
     for result in work.results:
         work.problems += [(result.source_id, p) for p in mark_operations(result)]
+        work.problems += [(result.source_id, p) for p in drop_doubled_samples(result)]
     captures = {r.source_id: r.parts.get("gpu_captures") for r in work.results}
     for source, losses in kernels_untraced(work.results).items():
         if (captured := captures[source]) is not None:
