@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueput.arrow import arrow_schema
+from trueput.attribution.gpu_crowded import crowded_places, of_places
 from trueput.attribution.gpu_marks import DUPLICATE, numbers, words
 from trueput.attribution.gpu_overflow import overflows
 from trueput.attribution.gpu_places import misplaced, places_of
@@ -48,9 +49,10 @@ def mark_operations(result: FileResult) -> list[Problem]:
     if result.source_name == _KINETO and (launches := result.parts.get("gpu_launches")):
         name_processes(part, launches)
     problems += mark_doubled_operations(result)
-    aside = sum(p.count for p in problems if p.code in _ASIDE)
     if result.source_name == _KINETO and _is_rocm(result):
         problems += clip_overflows(part)
+    problems += mark_crowded(part)
+    aside = sum(p.count for p in problems if p.code in _ASIDE)
     captured = result.parts.get("gpu_captures")
     if captured is None:
         return problems
@@ -92,6 +94,31 @@ def mark_implausible(part: Path) -> Problem | None:
         f"{start} ns on; they stay in gpu_ops with quality {IMPLAUSIBLE} and count nowhere"
     )
     return Problem("INGEST007", Severity.WARNING, text, count=count)
+
+
+def mark_crowded(part: Path) -> list[Problem]:
+    """Mark what overlaps so much on a stream that its lengths cannot be, and tell it.
+
+    A part without any is not written.
+    """
+    places = crowded_places(part)
+    if not places:
+        return []
+    count = 0
+
+    def marked(rows: pa.Table) -> pa.Table:
+        nonlocal count
+        which = of_places(rows, places)
+        count += int(which.sum())
+        return _with_quality(rows, which, IMPLAUSIBLE)
+
+    rewrite(part, "gpu_ops", marked)
+    text = (
+        f"operations of lengths that cannot be: {max(places.values())} of them at once on a stream,"
+        f" which runs them in turn; they stay in gpu_ops with quality {IMPLAUSIBLE} and count "
+        "nowhere"
+    )
+    return [Problem("INGEST007", Severity.WARNING, text, count=count)]
 
 
 def place_operations(part: Path) -> list[Problem]:
