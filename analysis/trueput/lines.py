@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from trueput.scan import Block
+
+_OPEN_NUMBER: Final = re.compile(r"(?:\b0[xX][0-9a-fA-F]*|[0-9.]|, *)\Z")
 
 
 class Line(NamedTuple):
@@ -14,6 +17,9 @@ class Line(NamedTuple):
     number: int
     text: str
     ended: bool
+    lacks_digits: bool
+    """Whether the file ends within the line, in a number or before one: it may be cut, and look
+    whole."""
 
 
 def lines_of(block: Block) -> Iterator[Line]:
@@ -23,4 +29,6 @@ def lines_of(block: Block) -> Iterator[Line]:
     for position, part in enumerate(parts):
         text = part.strip().removeprefix("\ufeff").strip()
         if text:
-            yield Line(block.first_line + position, text, position < last)
+            ended = position < last
+            is_open = not ended and _OPEN_NUMBER.search(part) is not None
+            yield Line(block.first_line + position, text, ended, is_open)

@@ -144,6 +144,8 @@ class Operations:
         self.kernels = 0
         self.rows = 0
         self.dropped = 0
+        self.unread = 0
+        """Records that the source could not read: each was an operation."""
         self.clipped = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -184,6 +186,11 @@ class Operations:
         if self._held:
             self._judge()
         yield from self._rows.take()
+
+    @property
+    def lost(self) -> int:
+        """How many operations of the file are not in its rows."""
+        return self.dropped + self.unread
 
     def _judge(self) -> None:
         import numpy as np
@@ -296,11 +303,11 @@ def capture(
         "profiler": profiler,
         "schema_version": version,
         "status": "partial" if partial else "whole",
-        "operations_lost": partial or any(loses_much(o.dropped, o.rows + o.dropped) for o in ops),
+        "operations_lost": partial or any(loses_much(o.lost, o.rows + o.lost) for o in ops),
         "graph_launches": graphs if any(c.calls for c in calls) else None,
         "kernel_rows": sum(o.kernels for o in ops),
         "graph_span_rows": 0,
-        "dropped_rows": sum(o.dropped for o in ops) + sum(c.dropped for c in calls),
+        "dropped_rows": sum(o.lost for o in ops) + sum(c.dropped for c in calls),
         "started_at_ns": min(starts, default=None),
         "ended_at_ns": max(ends, default=None),
     }

@@ -28,6 +28,9 @@ def write(path: Path, rows: Rows, columns: Sequence[str]) -> Path:
     return path
 
 
+GRAPH = ("process_key", "correlation_id", "graph_node_id", "quality")
+
+
 def graph(path: Path, *replays: tuple[int, Sequence[int]], process: str = "p") -> Path:
     """Operations of launches: the launch and the nodes that it ran."""
     rows = [
@@ -35,7 +38,7 @@ def graph(path: Path, *replays: tuple[int, Sequence[int]], process: str = "p") -
         for launch, nodes in replays
         for node in nodes
     ]
-    return write(path, rows, ("process_key", "correlation_id", "graph_node_id"))
+    return write(path, rows, GRAPH)
 
 
 A, B = range(1, 9), range(11, 15)
@@ -59,9 +62,20 @@ def test_replays_of_a_graph_run_all_of_its_nodes(
     assert replayed(graph(tmp_path / "ops", *replays)) == Launched(whole, missing)
 
 
+def test_an_operation_that_stands_twice_is_no_second_one(tmp_path: Path) -> None:
+    """One replay ran five nodes less; another holds a node twice, and is no loop."""
+    rows: Rows = [
+        {"process_key": "p", "correlation_id": launch, "graph_node_id": node}
+        for launch, nodes in ((1, A), (2, A[:3]), (3, A), (4, A))
+        for node in nodes
+    ]
+    rows = [*rows, {**rows[0], "quality": "duplicate"}, {**rows[-2], "quality": "duplicate"}]
+    assert replayed(write(tmp_path / "ops", rows, GRAPH)) == Launched(32, 5)
+
+
 def test_operations_that_are_of_no_graph_are_not_looked_at(tmp_path: Path) -> None:
     rows = [{"process_key": "p", "correlation_id": n} for n in range(1, 12)]
-    part = write(tmp_path / "ops", rows, ("process_key", "correlation_id", "graph_node_id"))
+    part = write(tmp_path / "ops", rows, GRAPH)
     assert replayed(part) == Launched()
 
 

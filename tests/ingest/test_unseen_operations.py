@@ -160,7 +160,7 @@ CASES = {
     # 1 of 51 launches, but half of the graphs, each of which may be a whole step
     "one of two graphs in the middle": Case(
         [*launched(range(1, 101), range(1, 101)), launch(101, "cudaGraphLaunch"), kernel(101),
-         kernel(101), launch(102, "cudaGraphLaunch"), launch(103), kernel(103)],
+         kernel(101, name="other"), launch(102, "cudaGraphLaunch"), launch(103), kernel(103)],
         10_260 - 102 * 60, unseen=1,
     ),
     "no graph has a kernel: blind to graphs, as before": Case(

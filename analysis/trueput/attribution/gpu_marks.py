@@ -23,6 +23,8 @@ Bools: TypeAlias = NDArray[np.bool_]
 COMPOSITION = ("context_requests", "context_tokens", "generation_requests", "generation_tokens")
 _KEYS = ("source_id", "process_key", "thread_key")
 _COLUMNS = ("start_at_ns", "end_at_ns", *COMPOSITION)
+DUPLICATE: Final = "duplicate"
+"""Word of gpu_ops.quality for an operation that its file holds twice."""
 CONTEXT_UNTOLD: Final = 1
 """The tokens that requests without a first token were given are not told."""
 GENERATION_UNTOLD: Final = 2
@@ -143,8 +145,10 @@ def has_word(column: Any, word: str) -> Bools:
 
 
 def set_aside(quality: Any) -> Bools:
-    """Return for each operation whether it counts nowhere: its times or its device are unknown."""
-    return has_word(quality, "implausible") | has_word(quality, "no_device")
+    """Return for each operation whether it counts nowhere: its times or its device are unknown, or
+    another row says the same."""
+    found = has_word(quality, "implausible") | has_word(quality, "no_device")
+    return found | has_word(quality, DUPLICATE)
 
 
 def read_marks(paths: Sequence[Path]) -> Marks | None:

@@ -13,23 +13,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from trueput.attribution.gpu_marks import Bools, has_word, numbers, row_groups, words
+from trueput.attribution.gpu_marks import Bools, has_word, numbers, row_groups
+from trueput.attribution.gpu_queues import QUEUE, Queue, by_queue, next_starts
 from trueput.attribution.records import Ints
 from trueput.rocm_rows import OVERFLOW_NS
 
 MOST_HELD: Final = 100_000
 """More kernels of such a length are no exception, and stay as they are."""
 
-_QUEUE: Final = ("device_key", "stream")
-_COLUMNS: Final = (*_QUEUE, "kind", "start_at_ns", "end_at_ns")
+_COLUMNS: Final = (*QUEUE, "kind", "start_at_ns", "end_at_ns")
 
 
 @dataclass
 class Cuts:
     """Where kernels are to end: by queue, the starts that are looked at, and the next start."""
 
-    starts: dict[tuple[str | None, int], Ints]
-    following: dict[tuple[str | None, int], Ints]
+    starts: dict[Queue, Ints]
+    following: dict[Queue, Ints]
 
     def ends_of(self, rows: Any) -> tuple[Ints, Bools]:
         """Return the end of each row, and whether it was cut."""
@@ -51,7 +51,7 @@ class Cuts:
 
 def overflows(part: Path) -> Cuts | None:
     """Return where kernels of a part of gpu_ops are to be cut; None where none is long enough."""
-    found: dict[tuple[str | None, int], list[Ints]] = {}
+    found: dict[Queue, list[Ints]] = {}
     held = 0
     for rows in row_groups([part], _COLUMNS):
         start = numbers(rows.column("start_at_ns"))
@@ -63,38 +63,18 @@ def overflows(part: Path) -> Cuts | None:
     if not found:
         return None
     starts = {queue: np.unique(np.concatenate(pieces)) for queue, pieces in found.items()}
-    following = {
-        q: np.full(s.size, np.iinfo(np.int64).max // 2, np.int64) for q, s in starts.items()
-    }
+    return Cuts(starts, next_starts(starts, _kernel_starts(part)))
+
+
+def _kernel_starts(part: Path) -> Iterator[tuple[Queue, Ints]]:
     for rows in row_groups([part], _COLUMNS):
-        kernel = has_word(rows.column("kind"), "kernel")
         start = numbers(rows.column("start_at_ns"))
-        for queue, here in _by_queue(rows, kernel):
-            if queue in starts:
-                _follow(starts[queue], following[queue], np.unique(start[here]))
-    return Cuts(starts, following)
+        for queue, here in by_queue(rows, has_word(rows.column("kind"), "kernel")):
+            yield queue, start[here]
 
 
-def _follow(starts: Ints, following: Ints, later: Ints) -> None:
-    """Lower the next start of each start to the first of `later` (in order) that lies behind it."""
-    at = np.searchsorted(later, starts, side="right")
-    some = at < later.size
-    following[some] = np.minimum(following[some], later[at[some]])
-
-
-def _long_by_queue(rows: Any) -> Iterator[tuple[tuple[str | None, int], Ints]]:
+def _long_by_queue(rows: Any) -> Iterator[tuple[Queue, Ints]]:
     length = numbers(rows.column("end_at_ns")) - numbers(rows.column("start_at_ns"))
     long: Bools = length > OVERFLOW_NS
     if long.any():
-        yield from _by_queue(rows, long & has_word(rows.column("kind"), "kernel"))
-
-
-def _by_queue(rows: Any, which: Bools) -> Iterator[tuple[tuple[str | None, int], Ints]]:
-    """Yield the chosen rows of each device and stream."""
-    keys = words(rows.column("device_key"))
-    device, stream = keys.indices.to_numpy(), numbers(rows.column("stream"))
-    chosen = np.flatnonzero(which)
-    pairs = np.stack((device[chosen], stream[chosen]), axis=1)
-    for code, number in np.unique(pairs, axis=0).tolist():
-        here = chosen[(device[chosen] == code) & (stream[chosen] == number)]
-        yield (keys.dictionary[code].as_py(), number), here
+        yield from by_queue(rows, long & has_word(rows.column("kind"), "kernel"))

@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from trueput.attribution.gpu_marks import numbers, row_groups, words
+from trueput.attribution.gpu_marks import DUPLICATE, has_word, numbers, row_groups, words
 from trueput.attribution.gpu_unseen import Launched
 from trueput.attribution.records import Ints
 
 MOST_LAUNCHES: Final = 2_000_000
 """Of more launches of graphs nothing is said."""
-_COLUMNS: Final = ("process_key", "correlation_id", "graph_node_id")
+_COLUMNS: Final = ("process_key", "correlation_id", "graph_node_id", "quality")
 
 
 @dataclass
@@ -77,6 +77,9 @@ def replayed(operations: Path) -> Launched:
         process = words(rows.column("process_key"))
         codes = process.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         counted = (node > 0) & (launch > 0)
+        doubt = rows.column("quality")
+        if doubt.null_count < len(doubt):
+            counted &= ~has_word(doubt, DUPLICATE)
         for code, name in enumerate(process.dictionary.to_pylist()):
             if (mine := counted & (codes == code)).any():
                 found.setdefault(name, _Process()).add(launch[mine], node[mine])

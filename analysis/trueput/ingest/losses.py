@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from trueput.attribution.gpu_marks import row_groups, words
+from trueput.attribution.gpu_no_length import without_length
 from trueput.attribution.gpu_replays import replayed
 from trueput.attribution.gpu_unseen import unseen_launches
 from trueput.ingest.read import FileResult
@@ -69,7 +70,25 @@ def losses_of(result: FileResult, captured: Path, aside: int) -> Losses:
             found.idle_ns = unseen.idle_ns
     graphs = replayed(operations)
     found.add(graphs.unseen, graphs.launches, "operations are missing from replays of graphs")
+    _note_no_length(operations, found)
     return found
+
+
+def _note_no_length(operations: Path, found: Losses) -> None:
+    short = without_length(operations)
+    if short is None:
+        return
+    for word, (lost, whole) in short.kinds.items():
+        found.add(lost, whole, f"{word} have no length")
+    if not short.idle_ns:
+        return
+    if short.copies:
+        found.told.append(f"{short.copies} copies have no length")
+        found.count += short.copies
+    idle, span = ns_text(short.idle_ns), ns_text(short.span_ns)
+    found.told.append(f"these may have run in {idle} of idle time of a device, of {span} in all")
+    found.is_much |= short.idle_ns > MOST_LOST * short.span_ns
+    found.idle_ns += short.idle_ns
 
 
 def kernels_untraced(results: Sequence[FileResult]) -> dict[str, Losses]:

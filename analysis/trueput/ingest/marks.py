@@ -15,13 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueput.arrow import arrow_schema
-from trueput.attribution.gpu_marks import numbers, words
+from trueput.attribution.gpu_crowded import crowded_places, of_places
+from trueput.attribution.gpu_marks import DUPLICATE, numbers, words
 from trueput.attribution.gpu_overflow import overflows
 from trueput.attribution.gpu_places import misplaced, places_of
 from trueput.attribution.gpu_plausible import bounds_of
 from trueput.attribution.gpu_processes import launchers
 from trueput.ingest.losses import losses_of
 from trueput.ingest.read import FileResult, rewrite
+from trueput.ingest.twice import mark_doubled_operations
 from trueput.rocm_rows import OVERFLOW_NS
 from trueput.source_api import Problem, Severity
 from trueput.units import ns_text
@@ -46,9 +48,11 @@ def mark_operations(result: FileResult) -> list[Problem]:
     problems = [*([broken] if broken else []), *place_operations(part)]
     if result.source_name == _KINETO and (launches := result.parts.get("gpu_launches")):
         name_processes(part, launches)
-    aside = sum(p.count for p in problems if p.code in _ASIDE)
+    problems += mark_doubled_operations(result)
     if result.source_name == _KINETO and _is_rocm(result):
         problems += clip_overflows(part)
+    problems += mark_crowded(part)
+    aside = sum(p.count for p in problems if p.code in _ASIDE)
     captured = result.parts.get("gpu_captures")
     if captured is None:
         return problems
@@ -90,6 +94,31 @@ def mark_implausible(part: Path) -> Problem | None:
         f"{start} ns on; they stay in gpu_ops with quality {IMPLAUSIBLE} and count nowhere"
     )
     return Problem("INGEST007", Severity.WARNING, text, count=count)
+
+
+def mark_crowded(part: Path) -> list[Problem]:
+    """Mark what overlaps so much on a stream that its lengths cannot be, and tell it.
+
+    A part without any is not written.
+    """
+    places = crowded_places(part)
+    if not places:
+        return []
+    count = 0
+
+    def marked(rows: pa.Table) -> pa.Table:
+        nonlocal count
+        which = of_places(rows, places)
+        count += int(which.sum())
+        return _with_quality(rows, which, IMPLAUSIBLE)
+
+    rewrite(part, "gpu_ops", marked)
+    text = (
+        f"operations of lengths that cannot be: {max(places.values())} of them at once on a stream,"
+        f" which runs them in turn; they stay in gpu_ops with quality {IMPLAUSIBLE} and count "
+        "nowhere"
+    )
+    return [Problem("INGEST007", Severity.WARNING, text, count=count)]
 
 
 def place_operations(part: Path) -> list[Problem]:
@@ -206,11 +235,12 @@ def mark_all(part: Path, word: str) -> None:
 
 
 def _with_quality(rows: pa.Table, which: Any, word: str) -> pa.Table:
-    """Return the rows with a word in `quality` where told; an implausible row stays that."""
+    """Return the rows with a word in `quality` where told; an implausible row stays that, and so
+    does one that stands twice."""
     at = arrow_schema("gpu_ops").get_field_index("quality")
     said = rows.column("quality").to_pylist()
     told = [
-        word if here and now != IMPLAUSIBLE else now
+        word if here and now not in (IMPLAUSIBLE, DUPLICATE) else now
         for here, now in zip(which.tolist(), said, strict=True)
     ]
     return rows.set_column(at, rows.schema.field(at), pa.array(told, pa.string()))

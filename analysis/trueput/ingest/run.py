@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from filelock import FileLock
 
 from trueput.attribution.run import RunInput, RunOutput, attribute_run
@@ -37,6 +38,7 @@ from trueput.ingest.marks import mark_all, mark_capture, mark_operations
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
+from trueput.ingest.twice import drop_doubled_samples
 from trueput.source_api import Clock, Fact, Problem, ReadOptions, Severity
 from trueput.sources import all_sources
 
@@ -57,6 +59,8 @@ PROBLEM_CODES = {
     "INGEST011": "Operations without a device or a process: on the only device it can have been.",
     "INGEST012": "Kernels of AMD devices that ran far into their successors; they are cut there.",
     "INGEST013": "A few operations are missing; gaps between the others are taken for idle.",
+    "INGEST014": "Operations or samples that stand twice in one file; they count once.",
+    "INGEST015": "The run has more GPUs than its profiles show: the others are unattributed.",
 }
 
 Progress = Callable[[str, int, int], None]
@@ -329,6 +333,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
                 raise
             work.target(table, "run").unlink(missing_ok=True)
             work.problems.append((None, output.made_while_written[table](error)))
+    work.problems += _gpus_unseen(work, parts.get("gpu_op_totals", []))
     put("runs", [_run_row(work, digest, facts, output, usable)])
     put("sources", _source_rows(work, output))
     put("problems", _problem_rows(work))
@@ -357,11 +362,26 @@ def _mark_operations(work: _Work) -> None:
     """Put the GPU operations of every file right, and tell what does not count."""
     for result in work.results:
         work.problems += [(result.source_id, p) for p in mark_operations(result)]
+        work.problems += [(result.source_id, p) for p in drop_doubled_samples(result)]
     captures = {r.source_id: r.parts.get("gpu_captures") for r in work.results}
     for source, losses in kernels_untraced(work.results).items():
         if (captured := captures[source]) is not None:
             mark_capture(captured, "operations_lost", value=True)
         work.problems += [(source, p) for p in losses.problems()]
+
+
+def _gpus_unseen(work: _Work, totals: list[Path]) -> list[tuple[str | None, Problem]]:
+    """Tell of GPUs that run.toml counts and no profile shows, where some are shown."""
+    count = work.toml.numbers.get("gpu_count")
+    keys = [pq.read_table(part, columns=["device_key"]).column(0).to_pylist() for part in totals]
+    shown = len({key for some in keys for key in some})
+    if count is None or not 0 < shown < count:
+        return []
+    text = (
+        f"profiles show {shown} of {int(count)} GPUs (gpu_count): the time of the others is "
+        "unattributed; a file of a rank may be missing"
+    )
+    return [(None, Problem("INGEST015", Severity.INFO, text, count=int(count) - shown))]
 
 
 def _to_utc(work: _Work, output: RunOutput) -> None:

@@ -15,6 +15,7 @@ Columns that are no metric of `trueput.telemetry` are not read.
 | AMDSMI005 | no header in the file: nothing was read |
 | AMDSMI006 | no timestamp column: only the order of the lines is known |
 | AMDSMI007 | values outside the range of their metric, or in another unit: missing |
+| AMDSMI008 | the file ends in a number that may lack digits: not read |
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _CODES: Final[Codes] = {
     "AMDSMI005": (Severity.ERROR, "no header of amd-smi, nothing was read"),
     "AMDSMI006": (Severity.INFO, "no timestamp column, only the order of the lines is known"),
     "AMDSMI007": (Severity.WARNING, "value cannot be (range or unit), missing"),
+    "AMDSMI008": (Severity.INFO, "the file ends in a number that may lack digits: not read"),
 }
 _METRICS: Final = {
     "gpu_util": ("%", "gfx_usage gfx gfx_activity gfx_util"),
@@ -112,18 +114,24 @@ class _Reader:
 
     def block(self, block: Block) -> Iterator[Item]:
         """Read whole lines."""
-        for number, line, ended in lines_of(block):
+        for number, line, ended, lacks_digits in lines_of(block):
             fields = _fields(line)
             if _is_header(fields):
                 self._names = [field.lower() for field in fields]
-            elif self._names and not self._row(fields, number):
+            elif self._names and not self._row(fields, number, lacks_digits=lacks_digits):
                 self.tally.add("AMDSMI001" if ended else "AMDSMI003", number)
         yield from self.samples.full()
 
-    def _row(self, fields: list[str], number: int) -> bool:
+    def _row(self, fields: list[str], number: int, *, lacks_digits: bool) -> bool:
         if len(fields) != len(self._names):
             return False
         row = dict(zip(self._names, fields, strict=True))
+        last = self._names[-1]
+        if lacks_digits and last in ("gpu", "timestamp", *_OF_COLUMN):
+            self.tally.add("AMDSMI008", number)
+            if last not in _OF_COLUMN:
+                return True
+            del row[last]
         index = row["gpu"]
         if not (index.isascii() and index.isdigit() and len(index) < 10):
             return False

@@ -16,6 +16,7 @@ no device. Fields that are no metric of `trueput.telemetry` are not read.
 | DCGMI006 | no time in the lines: only their order is known |
 | DCGMI007 | rows of other entities than GPUs and their instances |
 | DCGMI008 | values outside the range of their metric, or in another unit: missing |
+| DCGMI009 | the file ends in a number that may lack digits: not read |
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _CODES: Final[Codes] = {
     "DCGMI006": (Severity.INFO, "no time in the lines, only their order"),
     "DCGMI007": (Severity.INFO, "rows of entities that are no GPU and no instance of one"),
     "DCGMI008": (Severity.WARNING, "value cannot be (range or unit), missing"),
+    "DCGMI009": (Severity.INFO, "the file ends in a number that may lack digits: not read"),
 }
 _FIELDS: Final = {
     "GRACT": ("engine_active", ""),
@@ -104,17 +106,17 @@ class _Reader:
 
     def block(self, block: Block) -> Iterator[Item]:
         """Read whole lines."""
-        for number, line, ended in lines_of(block):
+        for number, line, ended, lacks_digits in lines_of(block):
             if line.startswith(_TAIL):
                 continue
             if found := _HEADER.match(line):
                 self._names = found[1].split()
-            elif not self._names or not self._row(line, number):
+            elif not self._names or not self._row(line, number, lacks_digits=lacks_digits):
                 cut = not ended and bool(self._names)
                 self.tally.add("DCGMI003" if cut else "DCGMI001", number)
         yield from self.samples.full()
 
-    def _row(self, line: str, number: int) -> bool:
+    def _row(self, line: str, number: int, *, lacks_digits: bool) -> bool:
         found = _ROW.fullmatch(line)
         fields = (found[3] or "").split() if found else []
         if found is None or len(fields) != len(self._names):
@@ -125,8 +127,11 @@ class _Reader:
             return True
         device = int(found[2]) if suffix == "" else None
         name_end = f"{suffix}{found[2]}" if suffix else ""
-        for name, text in zip(self._names, fields, strict=True):
+        for at, (name, text) in enumerate(zip(self._names, fields, strict=True), 1):
             if name not in _FIELDS:
+                continue
+            if lacks_digits and at == len(fields):
+                self.tally.add("DCGMI009", number)
                 continue
             metric, unit = _FIELDS[name]
             try:

@@ -54,6 +54,7 @@ _CODES: Final[Codes] = {
 }
 _BLOCK_BYTES = 8 << 20
 _NO_DATA = re.compile(rb"^(?!\"?-?\d)[^\n]*\n?", re.MULTILINE)
+_FIELDS = 8
 _UNIT = rb" ?\((?:ns|us|ms|s|nsec|usec|msec|sec)\)\"?,\"?"
 _TRACE = re.compile(
     rb"^(?:\xef\xbb\xbf)?\"?Start" + _UNIT + rb"Duration" + _UNIT + rb"CorrId\"?,[^\n]*Strm\"?,",
@@ -116,7 +117,10 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
 
 
 def _pieces(block: Block) -> Iterator[tuple[Header | bytes, int]]:
-    """Cut a block into headers and runs of data lines; notices end a report's data."""
+    """Cut a block into headers and runs of data lines; notices end a report's data.
+
+    A line of many fields is data, even where its start is no number.
+    """
     at, line = 0, block.first_line
     for found in _NO_DATA.finditer(block.data):
         if found.start() == found.end():
@@ -128,6 +132,8 @@ def _pieces(block: Block) -> Iterator[tuple[Header | bytes, int]]:
         header = header_of(found[0])
         if header is not None:
             yield header, line
+        elif found[0].count(b",") >= _FIELDS:
+            yield found[0], line
         line += found[0].count(b"\n")
         at = found.end()
     if at < len(block.data):

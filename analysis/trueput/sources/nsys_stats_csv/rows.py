@@ -87,10 +87,38 @@ class Operations:
 
     def rows(self, data: bytes, header: Header, line: int) -> Iterator[Item]:
         """Yield the operations of a run of data lines, the first of which is number `line`."""
-        for at, columns in _parsed(data, header, self._tally, line):
+        for at, columns in self._parsed(data, header, line):
             rows = [r for r in self._operations(columns, header, line + at) if r is not None]
             if rows:
                 yield Batch("gpu_ops", rows)
+
+    def _parsed(
+        self, data: bytes, header: Header, line: int
+    ) -> Iterator[tuple[int, dict[str, list[str]]]]:
+        """Yield pieces of columns as texts, by name, with the first line of each from `line` on."""
+        text = data.decode("utf-8", "replace")
+        table = _at_once(text.encode(), header)
+        if table is None:
+            table = self._line_by_line(text, header, line)
+        for at in range(0, table.num_rows, BATCH_ROWS):
+            piece = table.slice(at, BATCH_ROWS)
+            texts: dict[str, Any] = {
+                n: piece.column(c).to_pylist() for n, c in header.names.items()
+            }
+            yield at, texts
+
+    def _line_by_line(self, text: str, header: Header, line: int) -> pa.Table:
+        rows: list[list[str]] = []
+        for at, one in enumerate(text.split("\n")):
+            fields = _fields(one)
+            if len(fields) == header.width:
+                rows.append(fields)
+            elif one.strip():
+                self._tally.add("NSTAT002", line + at)
+                self.dropped += len(fields) * 2 > header.width
+        columns = list(zip(*rows, strict=True)) if rows else [()] * header.width
+        arrays = [pa.array(list(c), pa.string()) for c in columns]
+        return pa.table(arrays, names=[str(at) for at in range(header.width)])
 
     def _operations(
         self, columns: dict[str, list[str]], header: Header, line: int
@@ -166,20 +194,6 @@ class Operations:
         }
 
 
-def _parsed(
-    data: bytes, header: Header, tally: Tally, line: int
-) -> Iterator[tuple[int, dict[str, list[str]]]]:
-    """Yield pieces of columns as texts, by name, with the first line of each from `line` on."""
-    text = data.decode("utf-8", "replace")
-    table = _at_once(text.encode(), header)
-    if table is None:
-        table = _line_by_line(text, header, tally, line)
-    for at in range(0, table.num_rows, BATCH_ROWS):
-        piece = table.slice(at, BATCH_ROWS)
-        texts: dict[str, Any] = {n: piece.column(c).to_pylist() for n, c in header.names.items()}
-        yield at, texts
-
-
 def _at_once(data: bytes, header: Header) -> pa.Table | None:
     """Return the columns where every line is a row; None where one is not, or swallows others."""
     names = [str(at) for at in range(header.width)]
@@ -197,19 +211,6 @@ def _at_once(data: bytes, header: Header) -> pa.Table | None:
         return None
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     return table if table.num_rows == lines else None
-
-
-def _line_by_line(text: str, header: Header, tally: Tally, line: int) -> pa.Table:
-    rows: list[list[str]] = []
-    for at, one in enumerate(text.split("\n")):
-        fields = _fields(one)
-        if len(fields) == header.width:
-            rows.append(fields)
-        elif one.strip():
-            tally.add("NSTAT002", line + at)
-    columns = list(zip(*rows, strict=True)) if rows else [()] * header.width
-    arrays = [pa.array(list(c), pa.string()) for c in columns]
-    return pa.table(arrays, names=[str(at) for at in range(header.width)])
 
 
 def _fields(line: str) -> list[str]:

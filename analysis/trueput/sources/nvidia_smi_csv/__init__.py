@@ -26,6 +26,7 @@ names or process ids; an instant without a row is no sample, not 0. Columns that
 | SMICSV008 | GPUs are numbered in order of appearance |
 | SMICSV009 | timestamps that cannot be read |
 | SMICSV010 | values outside the range of their metric, or in another unit: missing |
+| SMICSV011 | the file ends in a number that may lack digits: not read |
 """
 
 from __future__ import annotations
@@ -36,13 +37,14 @@ from pathlib import Path
 from typing import Final
 
 from trueput.clock import ClockKind
-from trueput.lines import lines_of
+from trueput.lines import Line, lines_of
 from trueput.scan import Block, Damage, text_blocks
 from trueput.source_api import NOT_MINE, Clock, Fact, Item, ReadOptions, Severity, Sniff, Source
 from trueput.sources.nvidia_smi_csv.columns import (
     Column,
     column_of,
     is_header,
+    is_whole,
     named_columns,
     split,
 )
@@ -68,6 +70,7 @@ _CODES: Final[Codes] = {
     "SMICSV008": (Severity.INFO, "a GPU has no index of its own, numbered by appearance"),
     "SMICSV009": (Severity.WARNING, "timestamp is not readable"),
     "SMICSV010": (Severity.WARNING, "value cannot be (range or unit), missing"),
+    "SMICSV011": (Severity.INFO, "the file ends in a number that may lack digits: not read"),
 }
 _BLOCK_BYTES: Final = 4 << 20
 _SNIFF_LINES: Final = 20
@@ -117,23 +120,27 @@ class _Reader:
 
     def block(self, block: Block) -> Iterator[Item]:
         """Read whole lines."""
-        for number, line, ended in lines_of(block):
-            self._line(line, number, whole=ended)
+        for line in lines_of(block):
+            self._line(line)
         yield from self.samples.full()
 
-    def _line(self, line: str, number: int, *, whole: bool) -> None:
-        fields = split(line)
+    def _line(self, line: Line) -> None:
+        fields = split(line.text)
         if is_header(fields):
             self._begin(fields)
             return
         if not self._names and self._given is not None:
             self._begin(self._given)
         if not self._names:
-            self._before.append(number)
-        elif len(fields) == len(self._names):
-            self._row(fields, number)
+            self._before.append(line.number)
+        elif len(fields) != len(self._names):
+            self.tally.add("SMICSV003" if line.ended else "SMICSV005", line.number)
+        elif not line.ended and not is_whole(last := self._columns[-1], line):
+            self.tally.add("SMICSV011", line.number)
+            if last is None or last.role in (None, "used"):
+                self._row(fields, line.number, self._columns[:-1])
         else:
-            self.tally.add("SMICSV003" if whole else "SMICSV005", number)
+            self._row(fields, line.number, self._columns)
 
     def _begin(self, names: list[str]) -> None:
         self._close_apps()
@@ -143,10 +150,11 @@ class _Reader:
         if not roles & {"index", "uuid"} and not self.tally.count("SMICSV007"):
             self.tally.add("SMICSV007")
 
-    def _row(self, fields: list[str], number: int) -> None:
+    def _row(self, fields: list[str], number: int, columns: list[Column | None]) -> None:
+        """Take a row; fields beyond the columns are not read."""
         roles: dict[str, str] = {}
         values: list[tuple[str, float | None]] = []
-        for column, text in zip(self._columns, fields, strict=True):
+        for column, text in zip(columns, fields, strict=False):
             if column is None:
                 continue
             if column.role is not None:

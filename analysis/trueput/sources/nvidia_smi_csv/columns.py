@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trueput.lines import Line
 from trueput.scan import plain_name
 from trueput.telemetry import SCALES, THROTTLE_REASONS
 
@@ -63,6 +64,24 @@ class Column:
     metric: str | None = None
     unit: str = ""
     role: str | None = None
+
+
+_WHOLE: Final = {
+    "uuid": re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE),
+    "timestamp": re.compile(r":\d\d\.\d{3}\Z"),
+}
+"""How a value of a role ends that is whole, as nvidia-smi prints it."""
+
+
+def is_whole(column: Column | None, last: Line) -> bool:
+    """Say whether the last value of a file's last line can be taken for whole.
+
+    One of a column that is not read, or that tells nothing apart, always can.
+    """
+    if column is None or column.role in ("name", "pid"):
+        return True
+    pattern = _WHOLE.get(column.role or "")
+    return not last.lacks_digits if pattern is None else bool(pattern.search(last.text))
 
 
 def column_of(heading: str) -> Column | None:

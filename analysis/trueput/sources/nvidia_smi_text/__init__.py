@@ -20,6 +20,7 @@ process that was already listed comes. A line of `-` says that no process was se
 | SMITEXT007 | the lines have a time of day without a date: it is not used |
 | SMITEXT008 | times that cannot be read |
 | SMITEXT009 | values outside the range of their metric, or in another unit: missing |
+| SMITEXT010 | the file ends in a number that may lack digits: not read |
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ _CODES: Final[Codes] = {
     "SMITEXT007": (Severity.INFO, "a time of day without a date is not used (`-o DT` prints both)"),
     "SMITEXT008": (Severity.WARNING, "time is not readable"),
     "SMITEXT009": (Severity.WARNING, "value cannot be (range or unit), missing"),
+    "SMITEXT010": (Severity.INFO, "the file ends in a number that may lack digits: not read"),
 }
 _COLUMNS: Final = {
     "pwr": ("power", "W"),
@@ -66,6 +68,7 @@ _COLUMNS: Final = {
     "txpci": ("pcie_tx", "MB/s"),
 }
 _PROCESS_COLUMNS: Final = {"sm": "process_sm_util", "mem": "process_mem_util"}
+_READ: Final = frozenset({"gpu", "date", "time", "pid", *_COLUMNS})
 _SPLIT: Final = re.compile(r"[\s,]+")
 _UNIT_WORDS: Final = frozenset({"idx", "w", "c", "%", "mhz", "mb", "mb/s", "#", "yyyymmdd"})
 _BLOCK_BYTES: Final = 4 << 20
@@ -116,10 +119,10 @@ class _Reader:
 
     def block(self, block: Block) -> Iterator[Item]:
         """Read whole lines."""
-        for number, line, ended in lines_of(block):
+        for number, line, ended, lacks_digits in lines_of(block):
             if line.startswith("#"):
                 self._comment(line, number)
-            elif not self._names or not self._row(line, number):
+            elif not self._names or not self._row(line, number, lacks_digits=lacks_digits):
                 cut = not ended and bool(self._names)
                 self.tally.add("SMITEXT003" if cut else "SMITEXT001", number)
         yield from self.samples.full()
@@ -131,7 +134,7 @@ class _Reader:
         elif not {w.lower() for w in _SPLIT.split(line[1:].strip())} & _UNIT_WORDS:
             self.tally.add("SMITEXT001", number)
 
-    def _row(self, line: str, number: int) -> bool:
+    def _row(self, line: str, number: int, *, lacks_digits: bool) -> bool:
         count = len(self._names)
         fields = _SPLIT.split(line, maxsplit=count - 1)
         if "pid" not in self._names:
@@ -139,6 +142,11 @@ class _Reader:
         if len(fields) != count:
             return False
         row = dict(zip(self._names, fields, strict=True))
+        if lacks_digits and self._names[-1] in _READ:
+            self.tally.add("SMITEXT010", number)
+            if self._names[-1] not in _COLUMNS:
+                return True
+            del row[self._names[-1]]
         index = row["gpu"]
         if not (index.isascii() and index.isdigit() and len(index) < 10):
             return False

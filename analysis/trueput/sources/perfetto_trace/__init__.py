@@ -117,6 +117,7 @@ class _Reader:
             packet = kind.FromString(data)
         except decode_error:
             self.tally.add("PERFETTO003")
+            self.ops.unread += 1
             return
         if packet.compressed_packets and self._bundles < 1:
             self._bundles += 1
@@ -133,6 +134,7 @@ class _Reader:
         except UnicodeDecodeError:
             # Some versions of protobuf decode a text when it is looked at.
             self.tally.add("PERFETTO003")
+            self.ops.unread += 1
         yield from self.ops.full()
         yield from self.calls.full()
 

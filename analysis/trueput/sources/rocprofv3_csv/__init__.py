@@ -136,7 +136,7 @@ class _Reader:
     def block(self, block: Block) -> Iterator[Item]:
         """Read whole lines."""
         self._cut = False
-        for number, line, ended in lines_of(block):
+        for number, line, ended, _ in lines_of(block):
             if self._take is None:
                 self._begin(line, number)
                 if self.unusable:
@@ -144,6 +144,7 @@ class _Reader:
             elif not self._record(line):
                 self._cut = not ended
                 self.tally.add("ROCCSV002" if ended else "ROCCSV003", number)
+                self.ops.unread += self._was_operation(line)
         yield from self.ops.full()
         yield from self.calls.full()
 
@@ -173,6 +174,10 @@ class _Reader:
         except (csv.Error, ValueError):
             return False
         return True
+
+    def _was_operation(self, line: str) -> bool:
+        """Say whether a line that cannot be read looks like a record of an operation."""
+        return self._kind in ("kernel", "copy") and line.count(",") * 2 > len(self._names)
 
     def _kernel(self, row: dict[str, str]) -> None:
         agent = _number(row["Agent_Id"])

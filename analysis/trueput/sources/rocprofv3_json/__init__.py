@@ -69,6 +69,7 @@ _ROW_LISTS: Final[dict[str, type[Any]]] = {
     "hip_api": Call,
     "marker_api": Call,
 }
+_OPERATIONS: Final = frozenset({"kernel_dispatch", "memory_copy"})
 
 
 def sniff(name: str, head: bytes) -> Sniff:
@@ -189,6 +190,7 @@ class _Tool:
                     takers[key](record)
                 if bad:
                     self.tally.add("ROCJSON002", count=bad)
+                    self.ops.unread += bad * (key in _OPERATIONS)
                 yield from self.ops.full()
                 yield from self.calls.full()
 

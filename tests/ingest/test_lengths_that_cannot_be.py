@@ -1,0 +1,98 @@
+"""A stream runs its work in turn: lengths that overlap manyfold all the time are no lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from ingest.test_unseen_operations import Event, copy, launched, write
+
+from trueput.verbs.ingest import ingest
+from trueput.verbs.opening import Reading
+from trueput.verbs.sql import sql
+
+
+def longer(events: Sequence[Event], factor: float, category: str = "kernel") -> list[Event]:
+    return [e | {"dur": e["dur"] * factor} if e["cat"] == category else e for e in events]
+
+
+def spread(events: Sequence[Event], streams: int) -> list[Event]:
+    """The same operations on several streams in turn."""
+    return [
+        e | {"args": {**e["args"], "stream": at % streams}} if e["cat"] == "kernel" else e
+        for at, e in enumerate(events)
+    ]
+
+
+RUN = launched(range(1, 101), range(1, 101))
+"""A kernel of 60 us every 100 us: each runs in 0.6 of its time, factor by factor more of them."""
+
+
+@dataclass(frozen=True)
+class Case:
+    events: Sequence[Event]
+    marked: int
+
+
+CASES = {
+    "as it is": Case(RUN, 0),
+    # nanoseconds taken for microseconds
+    "a thousand times": Case(longer(RUN, 1_000), 100),
+    # 9 of 10 lengths are told between the first start and the last: 0.6 * 15 at once
+    "fifteen times": Case(longer(RUN, 15), 100),
+    "twice, one let in before the other ends": Case(longer(RUN, 3), 0),
+    "on four streams": Case(spread(longer(RUN, 15), 4), 0),
+    "one hangs": Case([*RUN[:-1], RUN[-1] | {"dur": 900_000}], 0),
+    "one in the middle hangs": Case([*RUN[:150], RUN[150] | {"dur": 900_000}, *RUN[151:]], 0),
+    "few": Case(longer(launched(range(1, 41), range(1, 41)), 1_000), 0),
+    # 100 copies of 5 us every 100 us beside the kernels, on the same stream
+    "copies alone": Case(
+        [*RUN, *longer([copy(n) for n in range(1, 101)], 1_000, "gpu_memcpy")], 100
+    ),
+    "a stream that is not told": Case(
+        [
+            {k: v for k, v in e.items() if k != "tid"}
+            | {"args": {k: v for k, v in e["args"].items() if k != "stream"}}
+            if e["cat"] == "kernel"
+            else e
+            for e in longer(RUN, 1_000)
+        ],
+        0,
+    ),
+    # all copies of one record are one
+    "twenty times the same": Case([*RUN, *[e for e in RUN if e["cat"] == "kernel"] * 20], 0),
+}
+
+
+Answers = dict[str, list[tuple[Any, ...]]]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """What is held of all cases, each a run."""
+    runs = tmp_path_factory.mktemp("cases") / "runs"
+    for number, case in enumerate(CASES.values()):
+        write(runs / f"{number:02}" / "t.pt.trace.json", case.events)
+    how = Reading(store=runs.parent / "store")
+    ingest([runs], store=how.store)
+    unions = "SELECT DISTINCT run_id, basis FROM gpu_activity WHERE metric LIKE '%union'"
+    queries = {
+        "marked": "SELECT run_id, count(*) FROM gpu_ops WHERE quality = 'implausible' GROUP BY 1",
+        "told": "SELECT run_id, occurrences FROM problems WHERE code = 'INGEST007'",
+        "lost": "SELECT run_id, operations_lost FROM gpu_captures",
+        "unions": unions,
+        "idle": "SELECT run_id, basis FROM gpu_ledger WHERE work = 'idle'",
+    }
+    return {name: sql(query, how).rows for name, query in queries.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_ran_in_turn(answers: Answers, name: str) -> None:
+    case, run = CASES[name], f"{list(CASES).index(name):02}"
+    found = {what: [row[1] for row in rows if row[0] == run] for what, rows in answers.items()}
+    assert found["marked"] == found["told"] == [case.marked] * (case.marked > 0)
+    assert found["lost"] == [case.marked > 0]
+    assert found["unions"] in ([], ["bounded" if case.marked else "measured"])
+    assert ("measured" in found["idle"]) is (case.marked == 0)
