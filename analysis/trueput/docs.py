@@ -19,7 +19,7 @@ from trueput.gate.rule_api import Outcome
 from trueput.gate.rules import discover
 from trueput.ingest.run import PROBLEM_CODES as INGEST_CODES
 from trueput.ingest.run_toml import PROBLEM_CODES as RUN_TOML_CODES
-from trueput.schema import BASIS_MEMBERS, Column, Table, glossary, tables, views
+from trueput.schema import BASIS_MEMBERS, Column, Table, glossary, remedies, tables, views
 from trueput.sources import all_sources
 from trueput.warehouse.codes import PROBLEM_CODES
 from trueput.warehouse.models import LAYERS, macros, models
@@ -209,7 +209,15 @@ def _sources_page() -> str:
 
 def _problems_page() -> str:
     rows = [(f"`{code}`", who, text) for code, (who, text) in problem_codes().items()]
-    return _page("Problem codes", _PROBLEMS_INTRO, _grid(("code", "from", "meaning"), rows))
+    told = [(f"`{code}`", remedies()[code]) for code in problem_codes() if code in remedies()]
+    return _page(
+        "Problem codes",
+        _PROBLEMS_INTRO,
+        _grid(("code", "from", "meaning"), rows),
+        "## What to do",
+        f"Of the codes of formats: {remedies()['source']}",
+        _grid(("code", "what to do"), told),
+    )
 
 
 def _rules_page() -> str:

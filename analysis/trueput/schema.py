@@ -96,6 +96,9 @@ class Term:
     elsewhere: str = ""
 
 
+_NO_TABLES = frozenset({"glossary", "remedies"})
+
+
 def schema_folder() -> Path:
     """Return the folder that holds the schema files, in a wheel or in a checkout."""
     here = Path(__file__).resolve().parent
@@ -141,7 +144,7 @@ def _load(path: Path, kind: str) -> Table:
 def tables() -> dict[str, Table]:
     """Return the ingested tables by name."""
     paths = sorted(schema_folder().glob("*.toml"))
-    return {p.stem: _load(p, "table") for p in paths if p.stem != "glossary"}
+    return {p.stem: _load(p, "table") for p in paths if p.stem not in _NO_TABLES}
 
 
 @cache
@@ -155,3 +158,10 @@ def glossary() -> dict[str, Term]:
     """Return the glossary terms by name."""
     raw = tomllib.loads((schema_folder() / "glossary.toml").read_text(encoding="utf-8"))
     return {t["name"]: Term(**t) for t in raw["term"]}
+
+
+@cache
+def remedies() -> dict[str, str]:
+    """Return what to do about a problem, by its code; `source` for the codes of formats."""
+    raw = tomllib.loads((schema_folder() / "remedies.toml").read_text(encoding="utf-8"))
+    return {code: str(text) for code, text in raw.items()}

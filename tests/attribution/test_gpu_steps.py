@@ -94,9 +94,38 @@ def test_busy_is_the_union_of_the_kernels_that_the_step_launched(tmp_path: Path)
             kernel(2, 120, 128, **{"class": "communication"}),
         ]),
     }  # fmt: skip
-    step, busy = busy_by_step(parts, marks)
-    assert step.tolist() == [0, 1]  # the third step launched nothing
-    assert busy.tolist() == [30, 21]
+    busy = busy_by_step(parts, marks)
+    assert busy.step.tolist() == [0, 1]  # the third step launched nothing
+    assert busy.ns.tolist() == busy.most_ns.tolist() == [30, 21]
+    assert not busy.is_hidden.any()
+
+
+def test_a_graph_that_shows_its_span_alone_hides_what_its_step_computed(tmp_path: Path) -> None:
+    ranges = [mark(0, 10), mark(20, 30), mark(40, 50), mark(60, 70)]
+    marks = read_marks(part(tmp_path, "gpu_ranges", ranges))
+    assert marks is not None
+    graph = {"api": "cudaGraphLaunch"}
+    parts = {
+        "gpu_launches": part(tmp_path, "gpu_launches", [
+            call(1, 1), {**call(2, 2), **graph},
+            call(21, 3), {**call(22, 4), **graph},
+            call(41, 5), {**call(42, 6), **graph},
+            call(61, 7), call(62, 8),
+        ]),
+        "gpu_ops": part(tmp_path, "gpu_ops", [
+            kernel(1, 100, 110), kernel(2, 110, 140, kind="graph_span"),  # 10, 40 with the span
+            kernel(3, 200, 210),  # of its graph nothing is seen
+            kernel(5, 300, 310), kernel(6, 310, 320), kernel(6, 330, 340),  # a graph's kernels
+            kernel(6, 310, 340, kind="graph_span"),  # beside its span: 30 all the same
+            kernel(7, 400, 410),  # a lost kernel of no graph is another matter
+        ]),
+    }  # fmt: skip
+    busy = busy_by_step(parts, marks)
+    assert busy.step.tolist() == [0, 1, 2, 3]
+    assert busy.ns.tolist() == [10, 10, 30, 10]
+    assert busy.most_ns.tolist() == [40, 10, 30, 10]
+    assert busy.is_hidden.tolist() == [True, True, False, False]
+    assert busy.is_spanned.tolist() == [True, False, True, True]
 
 
 @pytest.fixture(scope="module")
@@ -127,9 +156,9 @@ def test_slices_of_a_long_profile_say_what_the_whole_would(
 ) -> None:
     marks = read_marks(long_profile["gpu_ranges"])
     assert marks is not None
-    step, busy = busy_by_step(long_profile, marks)
-    assert 1000 < step.size < len(marks)
-    assert set(busy.tolist()) == {30 * 7}
+    busy = busy_by_step(long_profile, marks)
+    assert 1000 < busy.step.size < len(marks)
+    assert set(busy.ns.tolist()) == {30 * 7}
 
 
 def test_rows_come_in_pieces_and_on_utc(tmp_path: Path) -> None:

@@ -145,6 +145,24 @@ def test_better_service_passes(better_judged: Judged, way: str, slo: str) -> Non
     assert found.verdict is Verdict.PASS, found.reason
 
 
+def test_a_gap_that_grew_while_answers_came_sooner_is_no_flag(
+    root: Path, better_judged: Judged
+) -> None:
+    """Every other request waited 2 s for its first token; now none does, and one gap is 80 ms."""
+    waiting = [replace(r, ttft_s=2.0) if n % 2 else r for n, r in enumerate(usual())]
+    paused = (0.02,) * 9 + (0.08,) + (0.02,) * 9
+    served = [replace(r, gaps_s=paused) for r in usual()]
+    late, sooner = kept(root, "waiting", waiting), kept(root, "paused", served)
+    found = judged(root, late, sooner, "ttft=500ms,tpot=50ms")
+    assert found.verdict is Verdict.PASS
+    shown = {f.metric: f for f in found.findings if f.rule == "first-token-only"}
+    assert {f.outcome for f in shown.values()} == {"pass"}
+    assert "to 80.0 ms on the mean" in shown["longest_gap_ns_mean"].conclusion
+    # of tokens in larger chunks, and sooner, under an objective that leaves gaps open
+    chunks = better_judged("ttft=500ms")["larger chunks, and sooner"]
+    assert {f.outcome for f in chunks.findings if f.rule == "first-token-only"} == {"pass"}
+
+
 def test_gaps_that_one_side_hides_are_no_pass(root: Path, base: str) -> None:
     found = judged(root, base, kept(root, "hidden", usual(), drop=("itls",)), "ttft=500ms")
     assert found.verdict is Verdict.INCONCLUSIVE

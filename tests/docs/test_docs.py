@@ -19,9 +19,10 @@ from trueput.gate import policy
 from trueput.gate.policy.keys import KEYS as POLICY_KEYS
 from trueput.gate.rules import discover
 from trueput.ingest.run_toml import read_run_toml
-from trueput.schema import glossary, tables, views
+from trueput.schema import glossary, remedies, tables, views
 from trueput.slo import KEYS
 from trueput.sources import all_sources
+from trueput.verbs.explain import explain
 from trueput.warehouse.models import macros, models
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,6 +71,14 @@ def test_everything_is_mentioned(made: dict[str, str]) -> None:
         assert source.turn_on, f"{source.name} does not say what turns it on"
     for code in problem_codes():
         assert f"| `{code}` |" in page("problems")
+    formats = {code for source in all_sources() for code in source.problem_codes}
+    for code in {*problem_codes()} - formats:
+        assert code in remedies(), f"{code}: say in schemas/remedies.toml what to do about it"
+    for code in remedies().keys() - {"source"}:
+        assert code in problem_codes(), f"{code} of schemas/remedies.toml is no problem"
+        (told,) = explain(code)
+        assert told.remedy == remedies()[code]
+        assert f"| `{code}` | {told.remedy} |" in page("problems")
     for rule in discover():
         assert f"## {rule.name}\n" in page("rules")
     for term in glossary():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,66 @@ def test_a_blind_capture_is_not_idle(runs: Runs) -> None:
     seen = cells_of(runs.ledger("regression_candidate", "nsys_node"))
     assert found.get(("idle", "none"), 0) == 0
     assert found[("unattributed", "none")] > seen[("idle", "none")]
+
+
+def assert_held(rows: list[dict[str, Any]], truth: dict[str, Any]) -> None:
+    """The truth of every cell lies within its low and high, but for rounding on each device."""
+    expected = cells_of(truth["cells"])
+    held = [r for r in rows if r["outcome"] != "unknown" and r["work"] != "unattributed"]
+    assert {"prefill", "decode", "communication", "copy"} <= {r["work"] for r in held}
+    for row in held:
+        want = expected.get((row["work"], row["outcome"]), 0)
+        assert row["time_ns_low"] - 2 <= want <= row["time_ns_high"] + 2, row
+
+
+@pytest.mark.parametrize("profile", ["kineto", "nsys_graph"])
+@pytest.mark.parametrize("scenario", ["regression_candidate", "troubled"])
+def test_bounds_hold_the_truth(runs: Runs, scenario: str, profile: str) -> None:
+    """Also where graphs hide most of decoding, all of its bubbles, and what it says of the cost."""
+    assert_held(runs.ledger(scenario, profile), runs.truth(scenario, profile))
+
+
+def test_bounds_hold_the_truth_where_a_step_costs_much_without_a_token(runs: Runs) -> None:
+    rows = runs.ledger("overlapped", "nsys_graph")
+    truth = runs.truth("overlapped", "nsys_graph")
+    assert_held(rows, truth)
+    # the time that eager kernels take is divided as well as where the graphs' kernels are seen
+    key = ("prefill", "good")
+    found, want = cells_of(rows)[key], cells_of(truth["cells"])[key]
+    assert abs(found - want) <= 0.06 * want
+
+
+def test_bounds_hold_the_truth_of_eager_steps_where_graphs_left_no_span(
+    runs: Runs, tmp_path: Path
+) -> None:
+    run = runs.simulated("regression_candidate", 1)
+    write_run(run, tmp_path / "run", profiles=["nsys_graph"], with_telemetry=False)
+    with sqlite3.connect(tmp_path / "run" / "nsys_graph.sqlite") as export:
+        export.execute("DROP TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
+    export.close()
+    trueput.ingest([tmp_path / "run"], store=tmp_path / "store")
+    rows = trueput.sql(
+        "SELECT * FROM gpu_ledger", trueput.Reading(store=tmp_path / "store")
+    ).dicts()  # fmt: skip
+    expected = cells_of(runs.truth("regression_candidate", "nsys_graph")["cells"])
+    # decoding was in the graphs: only what ran beside prefill was seen of it
+    eager = [r for r in rows if r["work"] in {"prefill", "recompute"}]
+    assert len(eager) == 4
+    for row in eager:
+        want = expected[row["work"], row["outcome"]]
+        assert row["time_ns_low"] <= want <= row["time_ns_high"]
+        assert abs(row["time_ns"] - want) <= CELL_SHARE * want
+
+
+def test_bounds_of_communication_hold_the_share_of_those_who_prefilled(runs: Runs) -> None:
+    """Whose it was rests on computing; the simulator shares it by tokens."""
+    rows = runs.ledger("improvement_candidate", "kineto")
+    expected = cells_of(runs.truth("improvement_candidate", "kineto")["cells"])
+    exposed = [r for r in rows if r["work"] in {"communication", "copy"}]
+    assert {r["outcome"] for r in exposed} >= {"good", "late"}
+    for row in exposed:
+        want = expected[row["work"], row["outcome"]]
+        assert row["time_ns_low"] - 2 <= want <= row["time_ns_high"] + 2, row
 
 
 # aborts are dated by log lines of whole seconds, and by when the client left

@@ -1,17 +1,19 @@
 """The GPU's own busy time of the steps of a profile: the union of the kernels they launched.
 
 The cost model needs some steps, not all: of a long profile slices of time are looked at, and of its
-parts only the row groups that can hold them.
+parts only the row groups that can hold them. A step may have launched graphs whose kernels are not
+shown: its own kernels are what it took at least, with the spans of its graphs what it took at most.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trueput.attribution.gpu_marks import (
@@ -36,7 +38,7 @@ LEAST_STEPS, SLICE_STEPS = 16, 250
 LATEST_NS: Final = 10_000_000_000
 """A kernel that starts later after its launch than this is not looked for in a slice."""
 
-_CALL = ("source_id", "process_key", "thread_key", "correlation_id", "start_at_ns")
+_CALL = ("source_id", "process_key", "thread_key", "correlation_id", "start_at_ns", "api")
 _KERNEL = ("source_id", "process_key", "device_key", "kind", "class", "quality",
            "correlation_id", "start_at_ns", "end_at_ns")  # fmt: skip
 
@@ -49,40 +51,81 @@ class _Calls:
 
     ids: Ints
     step: Ints
+    is_graph: Bools
+    shown: Bools
+    """Filled in: whether an operation of the call was seen, other than a graph's span."""
+    spanned: Bools
+    """Filled in: whether the span of a graph was seen."""
+
+    def hidden(self) -> Bools:
+        """Return which calls launched a graph of which no operation was seen."""
+        found: Bools = (self.is_graph | self.spanned) & ~self.shown
+        return found
+
+
+@dataclass(frozen=True)
+class Busy:
+    """The steps looked at that ran something; arrays with an entry for each."""
+
+    step: Ints
+    ns: Ints
+    """The union of compute kernels, the mean over the devices that ran some."""
+    most_ns: Ints
+    """The same with the spans of graphs whose operations are not shown."""
+    is_hidden: Bools
+    """Whether it launched such a graph."""
+    is_spanned: Bools
+    """Whether all of those have spans."""
+
+    def of(self, which: Bools) -> Busy:
+        """Return some of the steps."""
+        return Busy(*(getattr(self, field.name)[which] for field in fields(self)))
 
 
 @dataclass(frozen=True)
 class _Ran:
-    """Kernels: the step that launched each, its device, start and end."""
+    """Kernels, or spans of graphs: the step that launched each, its device, start and end."""
 
     step: Ints
     device: Ints
     start_ns: Ints
     end_ns: Ints
 
+    def of(self, which: Bools) -> _Ran:
+        """Return some of them."""
+        return _Ran(*(getattr(self, name)[which] for name in _RAN))
 
-def busy_by_step(parts: Mapping[str, Sequence[Path]], marks: Marks) -> tuple[Ints, Ints]:
-    """Return the steps looked at, by number, and the busy ns of each.
 
-    Busy is the union of compute kernels, the mean over the devices that ran some.
-    """
+_RAN: Final = ("step", "device", "start_ns", "end_ns")
+
+
+def busy_by_step(parts: Mapping[str, Sequence[Path]], marks: Marks) -> Busy:
+    """Return the steps looked at and how long each was busy."""
     operations, launches = parts.get("gpu_ops", ()), parts.get("gpu_launches", ())
     spans = _spans(marks, sum(pq.read_metadata(p).num_rows for p in operations))
     calls, ranges = _calls(launches, marks, spans)
-    none: Ints = np.zeros(0, np.int64)
-    if not calls:
-        return none, none
-    pieces = list(_kernels(operations, calls, spans, ranges))
-    if not pieces:
-        return none, none
-    return _mean_of_devices(
-        _Ran(
-            *(
-                np.concatenate([getattr(piece, name) for piece in pieces])
-                for name in ("step", "device", "start_ns", "end_ns")
-            )
-        )
-    )
+    ran: list[_Ran] = []
+    graphs: list[tuple[_Calls, Ints, _Ran]] = []
+    if calls:
+        for mine, at, piece, is_span in _operations(operations, calls, spans, ranges):
+            if is_span:
+                graphs.append((mine, at, piece))
+            else:
+                ran.append(piece)
+    # a graph whose kernels are shown is known by them
+    hiding = [piece.of(mine.hidden()[at]) for mine, at, piece in graphs]
+    step, most_ns = _mean_of_devices([*ran, *hiding])
+    own, own_ns = _mean_of_devices(ran)
+    ns: Ints = np.zeros(step.size, np.int64)
+    ns[np.searchsorted(step, own)] = own_ns
+    hidden = [mine.step[mine.hidden()] for mine in calls.values()]
+    untold = [mine.step[mine.hidden() & ~mine.spanned] for mine in calls.values()]
+    return Busy(step, ns, most_ns, _among(step, hidden), ~_among(step, untold))
+
+
+def _among(step: Ints, some: Sequence[Ints]) -> Bools:
+    found: Bools = np.isin(step, np.concatenate(some)) if some else np.zeros(step.size, np.bool_)
+    return found
 
 
 def _spans(marks: Marks, operations: int) -> list[Span]:
@@ -112,7 +155,7 @@ def _calls(
         for code, place in enumerate(marks.places)
         if None not in place
     }
-    found: dict[Place, list[tuple[Ints, Ints]]] = {}
+    found: dict[Place, list[tuple[Ints, Ints, Bools]]] = {}
     ranges: list[Span] = []
     places = Places()
     for rows in row_groups(paths, _CALL, {"start_at_ns": spans}):
@@ -124,44 +167,63 @@ def _calls(
         code = places.codes([words(rows.column(c)) for c in _CALL[:3]])[keep]
         names = list(places.known)
         called, ids = called[keep], numbers(rows.column("correlation_id"))[keep]
+        graph = _launches_graph(rows.column("api"))[keep]
         for number in np.unique(code).tolist():
             steps = at_place.get(names[number])
             if steps is None:
                 continue
             mine = code == number
-            ids_here, step = _held(ids[mine], called[mine], steps, marks)
+            inside, step = _held(called[mine], steps, marks)
+            ids_here = ids[mine][inside]
             if ids_here.size:
-                found.setdefault(names[number][:2], []).append((ids_here, step))
+                pieces = found.setdefault(names[number][:2], [])
+                pieces.append((ids_here, step, graph[mine][inside]))
                 ranges.append((int(ids_here.min()), int(ids_here.max())))
     return {process: _by_id(pieces) for process, pieces in found.items()}, ranges
 
 
-def _held(ids: Ints, called: Ints, steps: Ints, marks: Marks) -> tuple[Ints, Ints]:
-    """The calls that lie in a step of their thread, with it: the last that began before."""
+def _launches_graph(api: Any) -> Bools:
+    """Return for each call whether it launches a graph."""
+    names = words(api)
+    wanted = np.array([*("GraphLaunch" in (n or "") for n in names.dictionary.to_pylist()), False])
+    indices: Any = pc.fill_null(names.indices, len(names.dictionary))
+    found: Bools = wanted[indices.to_numpy(zero_copy_only=False)]
+    return found
+
+
+def _held(called: Ints, steps: Ints, marks: Marks) -> tuple[Bools, Ints]:
+    """Which calls lie in a step of their thread, and those steps: the last that began before."""
     last = np.searchsorted(marks.start_ns[steps], called, side="right") - 1
     step = steps[np.maximum(last, 0)]
     inside = (last >= 0) & (called <= marks.end_ns[step])
-    return ids[inside], step[inside]
+    return inside, step[inside]
 
 
-def _by_id(pieces: Sequence[tuple[Ints, Ints]]) -> _Calls:
+def _by_id(pieces: Sequence[tuple[Ints, Ints, Bools]]) -> _Calls:
     ids = np.concatenate([piece[0] for piece in pieces])
     order = np.argsort(ids, kind="stable")
-    return _Calls(ids[order], np.concatenate([piece[1] for piece in pieces])[order])
+    step, graph = (np.concatenate([piece[at] for piece in pieces])[order] for at in (1, 2))
+    return _Calls(ids[order], step, graph, *(np.zeros(ids.size, np.bool_) for _ in range(2)))
 
 
-def _kernels(
+def _operations(
     paths: Sequence[Path],
     calls: Mapping[Place, _Calls],
     spans: Sequence[Span],
     ranges: Sequence[Span],
-) -> Iterator[_Ran]:
-    """Yield the compute kernels that the calls launched."""
+) -> Iterator[tuple[_Calls, Ints, _Ran, bool]]:
+    """Yield the compute kernels that the calls launched and the spans of graphs, each with the
+    calls of its process, the positions of its own, and whether these are spans.
+
+    What was seen of a call is written down in it.
+    """
     late = [(low, high + LATEST_NS) for low, high in spans]
     processes, devices = Places(), Places()
     for rows in row_groups(paths, _KERNEL, {"start_at_ns": late, "correlation_id": ranges}):
-        wanted = has_word(rows.column("kind"), "kernel") & has_word(rows.column("class"), "compute")
-        wanted &= ~set_aside(rows.column("quality"))
+        span = has_word(rows.column("kind"), "graph_span")
+        compute = has_word(rows.column("kind"), "kernel")
+        compute &= has_word(rows.column("class"), "compute")
+        wanted = ~set_aside(rows.column("quality"))
         wanted &= _inside(numbers(rows.column("start_at_ns")), late)
         wanted &= rows.column("correlation_id").is_valid().to_numpy()
         process = processes.codes([words(rows.column(c)) for c in _KERNEL[:2]])
@@ -180,13 +242,24 @@ def _kernels(
                 continue
             # one id may be of several calls: the kernel then counts for each
             more = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-            step = mine.step[np.repeat(first, count) + more]
+            at = np.repeat(first, count) + more
             here = np.repeat(here, count)
-            yield _Ran(step, device[here], start[here], end[here])
+            mine.shown[at[~span[here]]] = True
+            mine.spanned[at[span[here]]] = True
+            for chosen, is_span in ((compute, False), (span, True)):
+                of = here[chosen[here]]
+                of_call = at[chosen[here]]
+                if of.size:
+                    ran = _Ran(mine.step[of_call], device[of], start[of], end[of])
+                    yield mine, of_call, ran, is_span
 
 
-def _mean_of_devices(ran: _Ran) -> tuple[Ints, Ints]:
+def _mean_of_devices(pieces: Sequence[_Ran]) -> tuple[Ints, Ints]:
     """Return the steps that ran something and the busy ns of each, the mean of its devices."""
+    if not pieces:
+        none: Ints = np.zeros(0, np.int64)
+        return none, none
+    ran = _Ran(*(np.concatenate([getattr(piece, name) for piece in pieces]) for name in _RAN))
     steps, at = np.unique(ran.step, return_inverse=True)
     total, devices = np.zeros(steps.size, np.int64), np.zeros(steps.size, np.int64)
     for number in np.unique(ran.device).tolist():

@@ -115,7 +115,8 @@ def _unmatched(file: str, start_ns: Ints, logged_ns: Ints) -> list[OfFile]:
     early = int(start_ns.min() - logged_ns.min())
     side = "after" if early >= 0 else "before"
     text = (
-        f"the steps of `{file}` are no stretch of the log's iterations: its work is tied to no "
-        f"request. Its first step begins {ns_text(abs(early))} {side} the first printed iteration"
+        f"the steps of `{file}` are no stretch of the log's iterations: which requests they served "
+        "is not known, and their work is shared over outcomes like the whole run's. Its first "
+        f"step begins {ns_text(abs(early))} {side} the first printed iteration"
     )
     return [(file, Problem("ATTR011", Severity.INFO, text))]

@@ -1,10 +1,9 @@
 """Step annotations of a profile -> how each step's GPU time divides into kinds of work.
 
 GPU operations belong to the step whose annotation holds the call that launched them, on the same
-thread of the same process. The cost model of an iteration is fitted here on the GPU's own busy time
-of each step, so that the launch gaps of the host do not count as work. A profile may have millions
-of operations and hundreds of thousands of steps: its parts are read by row groups, and the rows are
-made in pieces.
+thread of the same process. The shares follow the cost model of the profile's steps (gpu_cost). A
+profile may have millions of operations and hundreds of thousands of steps: its parts are read by
+row groups, and the rows are made in pieces.
 """
 
 from __future__ import annotations
@@ -19,10 +18,11 @@ import pyarrow as pa
 
 from trueput.attribution.gpu_busy import busy_by_step
 from trueput.attribution.gpu_clock import OfFile, clock_problems
+from trueput.attribution.gpu_cost import GpuCost, fit_gpu_cost, split_gpu_steps
 from trueput.attribution.gpu_marks import CONTEXT_UNTOLD, Bools, Marks, read_marks
 from trueput.attribution.gpu_match import matched
 from trueput.attribution.records import Ints
-from trueput.attribution.step_cost import StepCost, StepWork, fit_step_cost, split_steps
+from trueput.attribution.step_cost import StepWork
 
 PIECE_STEPS = 16_384
 _SCALE = 1_000_000_000
@@ -55,10 +55,9 @@ def gpu_steps(
     if told is not None:
         told += clock_problems(marks, at, iterations, offsets)
     again, known = _recomputed(marks, at, iterations, spec_tokens)
-    looked_at, busy = busy_by_step(parts, marks)
-    whole = marks.untold[looked_at] == 0
-    looked_at, busy = looked_at[whole], busy[whole]
-    cost = fit_step_cost(_work(marks.of(looked_at), again[looked_at], busy))
+    busy = busy_by_step(parts, marks)
+    busy = busy.of(marks.untold[busy.step] == 0)
+    cost = fit_gpu_cost(_work(marks.of(busy.step), again[busy.step], busy.ns), busy)
     spare = np.where(known, 0, _excess(marks, 0) if spec_tokens is None else 0)
     return _pieces(run_id, marks, _Answers(at, iterations, again, known, spare, cost, offsets))
 
@@ -85,7 +84,7 @@ class _Answers:
     known: Bools
     spare: Ints
     """Generation tokens that are recompute or speculated."""
-    cost: StepCost
+    cost: GpuCost
     offsets: Mapping[str, int]
 
 
@@ -134,7 +133,7 @@ def _pieces(run_id: str, marks: Marks, answers: _Answers) -> Iterator[pa.Table]:
 
 def _rows(run_id: str, first: int, marks: Marks, which: slice, answers: _Answers) -> pa.Table:
     """The rows of some steps: shares from the model and the composition alone."""
-    size, cost = len(marks), answers.cost
+    size, cost = len(marks), answers.cost.best
     offset = np.array([answers.offsets.get(str(p[0]), 0) for p in marks.places])[marks.place]
     texts = zip(*marks.places, strict=True)
     place: Any = pa.array(marks.place)
@@ -151,7 +150,7 @@ def _rows(run_id: str, first: int, marks: Marks, which: slice, answers: _Answers
         columns[name] = answers.iterations.column(name).take(index)
     again = answers.again[which]
     columns["recomputed_tokens"] = pa.array(again, mask=~answers.known[which])
-    columns |= _ratios(cost, marks, again, answers.spare[which])
+    columns |= _ratios(answers.cost, marks, again, answers.spare[which])
     r2 = None if np.isnan(cost.trimmed_r2) else cost.trimmed_r2
     columns["run_id"] = pa.repeat(run_id, size)
     columns["method"] = pa.repeat(cost.method, size)
@@ -160,20 +159,20 @@ def _rows(run_id: str, first: int, marks: Marks, which: slice, answers: _Answers
     return pa.table(columns)
 
 
-def _ratios(cost: StepCost, marks: Marks, again: Ints, spare: Ints) -> dict[str, Any]:
+def _ratios(cost: GpuCost, marks: Marks, again: Ints, spare: Ints) -> dict[str, Any]:
     """The shares of each step, with what the annotation leaves open in low and high."""
     whole: Ints = np.full(len(marks), _SCALE, np.int64)
     # tokens of prefill that are not told are some: a step of nothing else is all prefill
     alone = (marks.untold & CONTEXT_UNTOLD > 0) & (marks.generation_tokens == 0)
     marks = replace(marks, context_tokens=np.where(alone, 1, marks.context_tokens))
-    parts = split_steps(cost, _work(marks, again, whole))
+    parts = split_gpu_steps(cost, _work(marks, again, whole))
     shares = {
         f"{work}{end}": getattr(parts, f"{work}{end}_ns")
         for work in _WORKS
         for end in ("", "_low", "_high")
     }
     if spare.any():
-        other = split_steps(cost, _work(marks, np.maximum(again, spare), whole))
+        other = split_gpu_steps(cost, _work(marks, np.maximum(again, spare), whole))
         for work in _WORKS:
             low, high = getattr(other, f"{work}_low_ns"), getattr(other, f"{work}_high_ns")
             shares[f"{work}_low"] = np.minimum(shares[f"{work}_low"], low)

@@ -129,11 +129,12 @@ def _trimmed_r2(y: Floats, residual: Floats) -> float:
     return 1 - float((residual[kept] ** 2).sum()) / spread
 
 
-def fit_step_cost(work: StepWork) -> StepCost:
+def fit_step_cost(work: StepWork, constant_ns: float | None = None) -> StepCost:
     """The model of one engine's iterations, robust against stalls, the same on every call.
 
     Huber weights about the median absolute deviation, re-weighted until the coefficients rest:
-    one stall of any length counts as little as any other outlier.
+    one stall of any length counts as little as any other outlier. With `constant_ns` the constant
+    is this and the rest is fitted.
     """
     length = len(work.elapsed_ns)
     rows = slice(None, None, max(1, -(-length // MAX_FIT_STEPS)))
@@ -141,6 +142,9 @@ def fit_step_cost(work: StepWork) -> StepCost:
     if len(y) < MIN_FIT_STEPS:
         return StepCost(0.0, 0.0, 0.0, 0.0, len(y), float("nan"), TOKEN_SHARE)
     design = _design(work, rows)
+    if constant_ns is not None:
+        design[:, 0] = 0.0
+        y = y - constant_ns
     # start from weights that already distrust the longest, or one 25 s stall sets the course
     weights = np.where(y <= np.quantile(y, 1 - TRIMMED_RATIO), 1.0, 1e-6)
     coefficients = _weighted_nnls(design, y, weights)
@@ -160,6 +164,7 @@ def fit_step_cost(work: StepWork) -> StepCost:
             break
     r2 = _trimmed_r2(y, y - design @ coefficients)
     constant, token, sequence, kv = (float(value) for value in coefficients)
+    constant = constant if constant_ns is None else constant_ns
     method = NNLS if r2 >= POOR_FIT_R2 else TOKEN_SHARE
     return StepCost(constant, token, sequence, kv, len(y), r2, method)
 

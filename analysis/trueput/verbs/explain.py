@@ -10,7 +10,7 @@ from trueput.errors import UsageError
 from trueput.gate.rules import discover
 from trueput.ingest.run import PROBLEM_CODES as INGEST_CODES
 from trueput.ingest.run_toml import PROBLEM_CODES as RUN_CODES
-from trueput.schema import glossary, tables, views
+from trueput.schema import glossary, remedies, tables, views
 from trueput.sources import all_sources
 from trueput.warehouse.codes import PROBLEM_CODES as VIEW_CODES
 
@@ -24,6 +24,8 @@ class Explanation:
     text: str
     formula: str = ""
     elsewhere: str = ""
+    remedy: str = ""
+    """What to do about a problem."""
 
 
 VERDICTS = {
@@ -41,10 +43,12 @@ def _known() -> dict[str, Explanation]:
         found[name] = Explanation(name, table.kind, table.doc)
     for source in all_sources():
         for code, meaning in source.problem_codes.items():
-            found[code.lower()] = Explanation(code, f"problem of {source.name}", meaning)
+            kind, remedy = f"problem of {source.name}", remedies().get(code, remedies()["source"])
+            found[code.lower()] = Explanation(code, kind, meaning, remedy=remedy)
     for codes in (INGEST_CODES, RUN_CODES, ATTRIBUTION_CODES, VIEW_CODES):
         for code, meaning in codes.items():
-            found[code.lower()] = Explanation(code, "problem", meaning)
+            remedy = remedies().get(code, "")
+            found[code.lower()] = Explanation(code, "problem", meaning, remedy=remedy)
     for rule in discover():
         text = f"Flags when {rule.summary}."
         found[rule.name] = Explanation(rule.name, f"gate rule, {rule.severity}", text)

@@ -38,6 +38,7 @@ def command(
     entry = found[0]
     lines = [f"{entry.term} ({entry.kind})", "", entry.text]
     lines += [f"formula: {entry.formula}"] if entry.formula else []
+    lines += ["", f"what to do: {entry.remedy}"] if entry.remedy else []
     lines += [f"elsewhere: {entry.elsewhere}"] if entry.elsewhere else []
 
     def page(target: Console) -> None:

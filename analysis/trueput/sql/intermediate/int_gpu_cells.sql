@@ -1,40 +1,43 @@
 -- One row per run, device, class of time, work and outcome: weights (ns, not yet whole numbers) by
 -- which the class's exact time is shared out.
 -- Compute of a step is divided by gpu_steps' ratios, each part over outcomes. Communication and
--- copies keep their name and go to the outcomes of their step. Compute launched outside every step is
--- `other`; compute whose launch or step is not known, and whole-graph spans, are unattributed.
+-- copies keep their name and go to the outcomes of their step (int_gpu_step_shares). Compute launched
+-- outside every step is `other`; compute whose launch or step is not known, kernels without a class and
+-- whole-graph spans are unattributed. What such spans and kernels of a step hid may be any of its work:
+-- that stands in the high of the work, and the low of unattributed leaves it out.
 -- Every segment is in exactly one branch, whatever its step: with a row in gpu_steps, or without one.
 -- What the ratios of a step leave over is unattributed.
-WITH parts AS (
-  SELECT g.run_id, g.device_key, g.class, g.gpu_step_ix, part.work AS of_work, g.time_ns,
-    part.share, part.share_low, part.share_high
+WITH stepped AS (
+  SELECT g.run_id, g.device_key, g.class, g.gpu_step_ix, CAST(g.time_ns AS DOUBLE) AS time_ns,
+    g.class IN ('graph_span', 'unnamed') AS is_hidden
   FROM int_gpu_segments AS g
-  JOIN raw.gpu_steps AS s ON s.run_id = g.run_id AND s.gpu_step_ix = g.gpu_step_ix,
-  UNNEST([
-    {'work': 'prefill', 'share': s.prefill_ratio, 'share_low': s.prefill_ratio_low, 'share_high': s.prefill_ratio_high},
-    {'work': 'decode', 'share': s.decode_ratio, 'share_low': s.decode_ratio_low, 'share_high': s.decode_ratio_high},
-    {'work': 'recompute', 'share': s.recompute_ratio, 'share_low': s.recompute_ratio_low, 'share_high': s.recompute_ratio_high},
-    {'work': 'unattributed', 'share': 1 - s.prefill_ratio - s.decode_ratio - s.recompute_ratio, 'share_low': 0.0,
-      'share_high': 1 - s.prefill_ratio - s.decode_ratio - s.recompute_ratio}
-  ]) AS u(part)
-  -- ratios are kept to a billionth
-  WHERE part.work <> 'unattributed' OR part.share > 1e-9
+  SEMI JOIN raw.gpu_steps AS s ON s.run_id = g.run_id AND s.gpu_step_ix = g.gpu_step_ix
 )
-SELECT p.run_id, p.device_key, p.class,
-  CASE WHEN p.class = 'compute' THEN p.of_work ELSE p.class END AS work,
-  coalesce(o.outcome, 'unknown') AS outcome,
-  fsum(p.time_ns * p.share * coalesce(o.share, 1.0)) AS weight_ns,
-  fsum(p.time_ns * CASE WHEN p.class = 'compute' THEN p.share_low ELSE p.share END * coalesce(o.share_low, 1.0)) AS weight_low_ns,
-  fsum(p.time_ns * CASE WHEN p.class = 'compute' THEN p.share_high ELSE p.share END * coalesce(o.share_high, 1.0)) AS weight_high_ns
-FROM parts AS p
-LEFT JOIN int_gpu_step_outcomes AS o
-  ON o.run_id = p.run_id AND o.gpu_step_ix = p.gpu_step_ix AND o.work = p.of_work
+SELECT g.run_id, g.device_key, g.class, p.work, p.outcome,
+  fsum(CASE WHEN g.is_hidden THEN 0 ELSE g.time_ns * p.share END) AS weight_ns,
+  fsum(CASE WHEN g.is_hidden THEN 0 ELSE g.time_ns * p.share_low END) AS weight_low_ns,
+  fsum(g.time_ns * p.share_high) AS weight_high_ns
+FROM stepped AS g
+JOIN int_gpu_step_shares AS p ON p.run_id = g.run_id AND p.gpu_step_ix = g.gpu_step_ix
+WHERE (g.class = 'compute' AND p.work <> 'any') OR (g.is_hidden AND p.work NOT IN ('any', 'unattributed'))
 GROUP BY ALL
+UNION ALL
+SELECT g.run_id, g.device_key, g.class, k.work, p.outcome,
+  fsum(CASE WHEN g.is_hidden THEN 0 ELSE g.time_ns * p.share END),
+  fsum(CASE WHEN g.is_hidden THEN 0 ELSE g.time_ns * p.share_low END),
+  fsum(g.time_ns * p.share_high)
+FROM stepped AS g
+JOIN (SELECT unnest(['communication', 'copy']) AS work) AS k ON k.work = g.class OR g.is_hidden
+JOIN int_gpu_step_shares AS p ON p.run_id = g.run_id AND p.gpu_step_ix = g.gpu_step_ix AND p.work = 'any'
+GROUP BY ALL
+UNION ALL
+SELECT run_id, device_key, class, 'unattributed', 'unknown', time_ns, 0, time_ns
+FROM stepped WHERE is_hidden
 UNION ALL
 SELECT g.run_id, g.device_key, g.class,
   CASE WHEN g.class IN ('communication', 'copy') THEN g.class
     WHEN g.class = 'compute' AND g.gpu_step_ix = -2 THEN 'other' ELSE 'unattributed' END,
   'unknown',
-  CAST(g.time_ns AS DOUBLE), CAST(g.time_ns AS DOUBLE), CAST(g.time_ns AS DOUBLE)
+  CAST(g.time_ns AS DOUBLE), CASE WHEN g.class = 'graph_span' THEN 0 ELSE CAST(g.time_ns AS DOUBLE) END, CAST(g.time_ns AS DOUBLE)
 FROM int_gpu_segments AS g
 ANTI JOIN raw.gpu_steps AS s ON s.run_id = g.run_id AND s.gpu_step_ix = g.gpu_step_ix

@@ -4,7 +4,7 @@
 -- work was found for is unattributed: no time leaves with a join.
 -- Gaps inside the capture are idle; outside it, where graph launches hide their kernels, or where
 -- operations were lost, nothing is known: unattributed, and idle's high says how much of it
--- may be idle. Where a few were lost, idle's low leaves out the gaps in which they may have run.
+-- may be idle; inside whole-graph spans as well. Where a few were lost, idle's low leaves out the gaps in which they may have run.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH classes AS (
   SELECT run_id, device_key, class, CAST(sum(time_ns) AS BIGINT) AS class_ns
@@ -32,10 +32,13 @@ WITH classes AS (
 ), gaps AS (
   SELECT d.run_id, w.window_ns,
     not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) AS captured_ns,
-    coalesce(b.busy_ns, 0) AS busy_ns, d.is_blind OR d.is_partial AS is_blind, d.unseen_ns
+    coalesce(b.busy_ns, 0) AS busy_ns, coalesce(b.span_ns, 0) AS span_ns, d.is_blind OR d.is_partial AS is_blind, d.unseen_ns
   FROM int_gpu_devices AS d
   JOIN int_gpu_windows AS w ON w.run_id = d.run_id
-  LEFT JOIN (SELECT run_id, device_key, sum(time_ns) AS busy_ns FROM int_gpu_segments GROUP BY run_id, device_key) AS b
+  LEFT JOIN (
+    SELECT run_id, device_key, sum(time_ns) AS busy_ns, sum(time_ns) FILTER (class = 'graph_span') AS span_ns
+    FROM int_gpu_segments GROUP BY run_id, device_key
+  ) AS b
     ON b.run_id = d.run_id AND b.device_key = d.device_key
 ), unseen AS (
   -- GPUs of the run that no profile shows
@@ -48,7 +51,8 @@ WITH classes AS (
   SELECT run_id, work, outcome, time_ns, least(low_ns, time_ns) AS low_ns, greatest(high_ns, time_ns) AS high_ns FROM exact
   UNION ALL
   SELECT run_id, 'idle', 'none', CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns) END,
-    CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns - unseen_ns) END, not_negative(captured_ns - busy_ns)
+    CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns - unseen_ns) END,
+    not_negative(captured_ns - busy_ns) + span_ns
   FROM gaps
   UNION ALL
   SELECT run_id, 'unattributed', 'none',

@@ -1,10 +1,11 @@
 -- One row per GPU step, kind of work and outcome: the share of that work that went to the
--- outcome, with low and high.
+-- outcome, with low and high; tokens is what was computed of it, NULL where the step's requests are not known.
 -- Where the step was matched with an engine iteration whose requests are known, they decide; else
--- the run's own shares by tokens; without any request the outcome is unknown.
+-- the run's own shares by tokens; without any request the outcome is unknown. A step that is no
+-- iteration may have served any of the outcomes alone: low and high say so.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH matched AS (
-  SELECT s.run_id, s.gpu_step_ix, k.work, k.outcome, k.share, k.share_low, k.share_high
+  SELECT s.run_id, s.gpu_step_ix, k.work, k.outcome, k.share, k.share_low, k.share_high, k.weight AS tokens
   FROM raw.gpu_steps AS s
   JOIN int_step_shares AS k
     ON k.run_id = s.run_id AND k.engine = s.engine AND k.incarnation = s.incarnation AND k.step_ix = s.step_ix
@@ -17,10 +18,11 @@ WITH matched AS (
   FROM int_outcome_weights WHERE weight > 0
   WINDOW part AS (PARTITION BY run_id, work)
 )
-SELECT run_id, gpu_step_ix, work, outcome, share, share_low, share_high FROM matched
+SELECT run_id, gpu_step_ix, work, outcome, share, share_low, share_high, tokens FROM matched
 UNION ALL
-SELECT s.run_id, s.gpu_step_ix, w.work, coalesce(g.outcome, 'unknown'), coalesce(g.share, 1.0), coalesce(g.share_low, 1.0),
-  coalesce(g.share_high, 1.0)
+SELECT s.run_id, s.gpu_step_ix, w.work, coalesce(g.outcome, 'unknown'), coalesce(g.share, 1.0),
+  CASE WHEN s.step_ix IS NULL AND g.share < 1 THEN 0 ELSE coalesce(g.share_low, 1.0) END,
+  CASE WHEN s.step_ix IS NULL THEN 1 ELSE coalesce(g.share_high, 1.0) END, NULL
 FROM raw.gpu_steps AS s
 CROSS JOIN works AS w
 ANTI JOIN matched AS m ON m.run_id = s.run_id AND m.gpu_step_ix = s.gpu_step_ix AND m.work = w.work

@@ -4,7 +4,7 @@
 -- sum exactly to window_ns x devices: work is shared over outcomes by tokens (int_outcome_weights)
 -- in integers, the last nanoseconds going to the heaviest outcome.
 -- Null rule: recompute that cannot be told is one row with NULL time; its time stays in prefill and
--- decode, and their low says so.
+-- decode, and their low says so, or is unattributed with that of its step (int_gpu_recompute_untold).
 WITH shared AS (
   SELECT
     k.run_id, k.work, k.window_ns, k.devices, k.time_ns, k.time_ns_low, k.time_ns_high,
@@ -30,7 +30,9 @@ WITH shared AS (
   FROM floored
 )
 SELECT
-  g.run_id, g.work, g.outcome, g.time_ns, g.time_ns_low, g.time_ns_high,
+  g.run_id, g.work, g.outcome, g.time_ns,
+  CASE WHEN u.is_open AND g.work IN ('prefill', 'decode') THEN 0 ELSE g.time_ns_low END AS time_ns_low,
+  g.time_ns_high,
   ratio(g.time_ns, device_time(g.window_ns, g.devices)) AS share_ratio,
   g.window_ns, CAST(g.devices AS BIGINT) AS devices,
   -- a gap of a capture that hides or lost operations is unattributed: idle is only known to be at most its high
@@ -41,14 +43,14 @@ SELECT
       AND count(*) OVER (PARTITION BY g.run_id, g.work) = 1 THEN 'measured'
     ELSE 'inferred' END AS basis
 FROM int_gpu_ledger AS g
+LEFT JOIN int_gpu_recompute_untold AS u ON u.run_id = g.run_id
 WHERE g.time_ns > 0 OR g.work = 'idle'
   -- work that an annotation does not tell may be there
   OR (g.work IN ('prefill', 'decode') AND g.time_ns_high > 0)
 UNION ALL
--- recompute that a profile alone cannot tell
 SELECT p.run_id, 'recompute', 'unknown', NULL, NULL, NULL, NULL, max(p.window_ns), CAST(max(p.devices) AS BIGINT), 'unknown'
 FROM int_gpu_ledger AS p
-WHERE NOT EXISTS (SELECT 1 FROM raw.gpu_steps AS s WHERE s.run_id = p.run_id AND s.recomputed_tokens IS NOT NULL)
+JOIN int_gpu_recompute_untold AS u ON u.run_id = p.run_id
 GROUP BY p.run_id
 UNION ALL
 SELECT
