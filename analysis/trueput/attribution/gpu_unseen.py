@@ -109,6 +109,13 @@ def unseen_launches(operations: Path, launches: Path) -> Unseen:
     return _between(operations, launches, ran)
 
 
+def is_compute_launch(rows: Any) -> Bools:
+    """Return for each launch of a row group whether it is of a kernel or of a graph."""
+    what = _kinds(rows.column("api"))
+    found: Bools = (what == _OF_KERNEL) | (what == _OF_GRAPH)
+    return found
+
+
 def _between(operations: Path, launches: Path, ran: _Ran) -> Unseen:
     """Count the launches that lie between those that have an operation."""
     columns = (*_LAUNCH, "start_at_ns")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from trueput.attribution.gpu_lost_steps import LostSteps
 from trueput.attribution.gpu_marks import row_groups, words
 from trueput.attribution.gpu_replays import replayed
 from trueput.attribution.gpu_unseen import unseen_launches
@@ -37,6 +38,13 @@ class Losses:
             self.told.append(f"{lost} of {whole} {what}")
             self.count += lost
             self.is_much |= loses_much(lost, whole)
+
+    def beside(self, idle_ns: int, span_ns: int) -> None:
+        """Note the idle time in which what is lost may have run, of all that was watched."""
+        idle, span = ns_text(idle_ns), ns_text(span_ns)
+        self.told.append(f"they may have run in {idle} of idle time, of {span} in all")
+        self.is_much |= idle_ns > MOST_LOST * span_ns
+        self.idle_ns = idle_ns
 
     def problems(self) -> list[Problem]:
         """Return what is to be told of it."""
@@ -63,10 +71,7 @@ def losses_of(result: FileResult, captured: Path, aside: int) -> Losses:
             if not (hidden and word == "graph"):
                 found.add(kind.unseen, kind.launches, f"{word} launches have no operation")
         if unseen.idle_ns and found.told:
-            idle, span = ns_text(unseen.idle_ns), ns_text(unseen.span_ns)
-            found.told.append(f"they may have run in {idle} of idle time, of {span} in all")
-            found.is_much |= unseen.idle_ns > MOST_LOST * unseen.span_ns
-            found.idle_ns = unseen.idle_ns
+            found.beside(unseen.idle_ns, unseen.span_ns)
     graphs = replayed(operations)
     found.add(graphs.unseen, graphs.launches, "operations are missing from replays of graphs")
     return found
@@ -88,6 +93,34 @@ def kernels_untraced(results: Sequence[FileResult]) -> dict[str, Losses]:
         for r in bare
         if not _owners(r.parts["gpu_ops"]) <= shown
     }
+
+
+def losses_of_steps(
+    results: Sequence[FileResult], lost: Sequence[LostSteps]
+) -> list[tuple[str, Losses]]:
+    """Return what captures lack of the steps that ran while they watched, by file.
+
+    A file without any kernel lacks none where another file of the run shows those of its process.
+    """
+    shown = {
+        owner
+        for r in results
+        if "gpu_ops" in r.parts and _has_kernels(r)
+        for owner in _owners(r.parts["gpu_ops"])
+    }
+    part_of = {r.source_id: r.parts["gpu_ops"] for r in results if "gpu_ops" in r.parts}
+    found: list[tuple[str, Losses]] = []
+    for one in lost:
+        if one.shows_no_kernel and _owners(part_of[one.source]) <= shown:
+            continue
+        losses = Losses()
+        losses.add(one.lost, one.steps, one.what)
+        if one.shows_no_kernel:
+            losses.is_much = True
+        else:
+            losses.beside(one.idle_ns, one.span_ns)
+        found.append((one.source, losses))
+    return found
 
 
 def _has_kernels(result: FileResult) -> bool:

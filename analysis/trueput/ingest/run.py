@@ -32,8 +32,8 @@ from trueput.ingest.folders import (
     file_sha256,
     plain_sha256,
 )
-from trueput.ingest.losses import kernels_untraced
-from trueput.ingest.marks import mark_all, mark_capture, mark_operations
+from trueput.ingest.losses import Losses, kernels_untraced, losses_of_steps
+from trueput.ingest.marks import mark_all, mark_losses, mark_operations
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
@@ -308,6 +308,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
     output = attribute_run(_run_input(work, parts, facts))
     work.problems += [(None, p) for p in output.problems]
     work.problems += output.of_files
+    _mark_losses(work, losses_of_steps(work.results, output.lost_steps))
     _to_utc(work, output)
     _tie_records(work, output)
     for path in parts.pop("load_sessions", []):
@@ -357,10 +358,15 @@ def _mark_operations(work: _Work) -> None:
     """Put the GPU operations of every file right, and tell what does not count."""
     for result in work.results:
         work.problems += [(result.source_id, p) for p in mark_operations(result)]
+    _mark_losses(work, list(kernels_untraced(work.results).items()))
+
+
+def _mark_losses(work: _Work, found: list[tuple[str, Losses]]) -> None:
+    """Mark the captures that lack something, and tell it."""
     captures = {r.source_id: r.parts.get("gpu_captures") for r in work.results}
-    for source, losses in kernels_untraced(work.results).items():
+    for source, losses in found:
         if (captured := captures[source]) is not None:
-            mark_capture(captured, "operations_lost", value=True)
+            mark_losses(captured, losses)
         work.problems += [(source, p) for p in losses.problems()]
 
 
