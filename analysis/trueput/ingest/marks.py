@@ -181,7 +181,7 @@ def mark_losses(captured: Path, losses: Losses) -> None:
 
 
 def mark_capture(captured: Path, name: str, value: bool | int) -> None:
-    """Write a value into a column of a capture: `operations_lost`, or `unseen_ns`."""
+    """Write a value into a column of a capture: `operations_lost`, `unseen_ns` or `off_clock`."""
     at = arrow_schema("gpu_captures").get_field_index(name)
 
     def marked(rows: pa.Table) -> pa.Table:

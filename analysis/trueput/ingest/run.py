@@ -33,7 +33,7 @@ from trueput.ingest.folders import (
     plain_sha256,
 )
 from trueput.ingest.losses import Losses, kernels_untraced, losses_of_steps
-from trueput.ingest.marks import mark_all, mark_losses, mark_operations
+from trueput.ingest.marks import mark_all, mark_capture, mark_losses, mark_operations
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
@@ -309,6 +309,10 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
     work.problems += [(None, p) for p in output.problems]
     work.problems += output.of_files
     _mark_losses(work, losses_of_steps(work.results, output.lost_steps))
+    for result in work.results:
+        told = {p.code for source, p in output.of_files if source == result.source_id}
+        if (captured := result.parts.get("gpu_captures")) and "ATTR010" in told:
+            mark_capture(captured, "off_clock", value=True)
     _to_utc(work, output)
     _tie_records(work, output)
     for path in parts.pop("load_sessions", []):
