@@ -8,17 +8,9 @@ import numpy as np
 
 from trueput.attribution.gpu_marks import Bools, numbers, row_groups, set_aside, words
 from trueput.attribution.records import Ints
+from trueput.attribution.stretches import united
 
 _COLUMNS = ("process_key", "device_key", "quality", "start_at_ns", "end_at_ns")
-
-
-def united(start_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints]:
-    """Return the union of stretches as stretches that lie apart, in order."""
-    order = np.argsort(start_ns, kind="stable")
-    start, reached = start_ns[order], np.maximum.accumulate(end_ns[order])
-    first = np.flatnonzero(np.concatenate(([True], start[1:] > reached[:-1])))[: start.size]
-    last = np.append(first[1:] - 1, start.size - 1)[: first.size]
-    return start[first], reached[last]
 
 
 def idle_within(operations: Path, process: str | None, low_ns: Ints, high_ns: Ints) -> int:

@@ -55,6 +55,8 @@ class LostSteps:
     """How long the file watched."""
     shows_no_kernel: bool = False
     """The file shows no kernel at all: those may be in another file."""
+    by_time: bool = False
+    """The idle time alone says how much is lost: what is counted is where it shows."""
 
 
 def lost_steps(

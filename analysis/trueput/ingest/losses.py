@@ -115,12 +115,20 @@ def losses_of_steps(
             continue
         losses = Losses()
         losses.add(one.lost, one.steps, one.what)
+        losses.is_much &= not one.by_time  # what is counted is where it shows, not how much
         if one.shows_no_kernel:
             losses.is_much = True
         else:
             losses.beside(one.idle_ns, one.span_ns)
         found.append((one.source, losses))
     return found
+
+
+def has_open_gaps(result: FileResult) -> bool:
+    """Return whether the gaps of a file that has a capture are known not to be idle."""
+    captured = result.parts["gpu_captures"]
+    names = ("graphs_hidden", "operations_lost", "graph_span_rows")
+    return any(any(_column(captured, name)) for name in names)
 
 
 def _has_kernels(result: FileResult) -> bool:

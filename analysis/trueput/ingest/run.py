@@ -32,7 +32,7 @@ from trueput.ingest.folders import (
     file_sha256,
     plain_sha256,
 )
-from trueput.ingest.losses import Losses, kernels_untraced, losses_of_steps
+from trueput.ingest.losses import Losses, has_open_gaps, kernels_untraced, losses_of_steps
 from trueput.ingest.marks import mark_all, mark_capture, mark_losses, mark_operations
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
@@ -334,6 +334,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
                 raise
             work.target(table, "run").unlink(missing_ok=True)
             work.problems.append((None, output.made_while_written[table](error)))
+    _mark_waits(work, parts)
     put("runs", [_run_row(work, digest, facts, output, usable)])
     put("sources", _source_rows(work, output))
     put("problems", _problem_rows(work))
@@ -372,6 +373,19 @@ def _mark_losses(work: _Work, found: list[tuple[str, Losses]]) -> None:
         if (captured := captures[source]) is not None:
             mark_losses(captured, losses)
         work.problems += [(source, p) for p in losses.problems()]
+
+
+def _mark_waits(work: _Work, parts: Mapping[str, list[Path]]) -> None:
+    """Mark the captures in which operations waited though their device did nothing."""
+    if not parts.get("gpu_busy") or not parts.get("gpu_launches"):
+        return
+    from trueput.attribution.gpu_waits import waited
+
+    busy, operations, launches = (parts[t] for t in ("gpu_busy", "gpu_ops", "gpu_launches"))
+    told = [r for r in work.results if r.parts.get("gpu_captures") and has_open_gaps(r)]
+    known = {r.source_id for r in told}
+    found = [one for path in busy for one in waited(path, operations, launches, known)]
+    _mark_losses(work, losses_of_steps(work.results, found))
 
 
 def _to_utc(work: _Work, output: RunOutput) -> None:
