@@ -13,10 +13,16 @@ from trueput.attribution.stretches import united
 _COLUMNS = ("process_key", "device_key", "quality", "start_at_ns", "end_at_ns")
 
 
-def idle_within(operations: Path, process: str | None, low_ns: Ints, high_ns: Ints) -> int:
+def idle_within(
+    operations: Path,
+    process: str | None,
+    low_ns: Ints,
+    high_ns: Ints,
+    device: str | None = None,
+) -> int:
     """Return the idle time (ns) of a process inside stretches, on its device with most of it.
 
-    An operation that tells no process is of every one.
+    An operation that tells no process is of every one. With `device`, on that one.
     """
     low, high = united(low_ns, high_ns)
     whole = int((high - low).sum())
@@ -28,6 +34,8 @@ def idle_within(operations: Path, process: str | None, low_ns: Ints, high_ns: In
         codes = column.indices.to_numpy(zero_copy_only=False)
         mine = of_process(rows, process) & ~set_aside(rows.column("quality"))
         for code in np.unique(codes[mine]).tolist():
+            if device is not None and column.dictionary[code].as_py() != device:
+                continue
             which = mine & (codes == code) & (last > first)
             pieces = found.setdefault(column.dictionary[code].as_py(), [])
             if which.any():

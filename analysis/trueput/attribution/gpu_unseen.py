@@ -265,6 +265,24 @@ def _span(part: Path) -> Reach:
     return span
 
 
+def longest_ns(operations: Path) -> int:
+    """Return how long the longest operation of a file took."""
+    found = 0
+    for rows in row_groups([operations], ("start_at_ns", "end_at_ns", "quality")):
+        length = numbers(rows.column("end_at_ns")) - numbers(rows.column("start_at_ns"))
+        length = length[~set_aside(rows.column("quality"))]
+        found = max(found, int(length.max(initial=0)))
+    return found
+
+
+def watched_ns(operations: Path, launches: Path | None) -> int:
+    """Return how long a file watched: from its first operation or launch to the last."""
+    span = _span(operations)
+    for rows in row_groups([launches], ("start_at_ns",)) if launches is not None else ():
+        span.add(numbers(rows.column("start_at_ns")))
+    return span.last_ns - span.first_ns
+
+
 def _codes(rows: Any) -> tuple[Any, Sequence[str | None]]:
     """Return the process of each row as a position in a list that ends with None."""
     column = words(rows.column("process_key"))

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 
 from trueput.attribution.gpu_lost_steps import LostSteps
 from trueput.attribution.gpu_marks import row_groups, words
+from trueput.attribution.gpu_replay_gaps import idle_beside_replays
 from trueput.attribution.gpu_replays import replayed
-from trueput.attribution.gpu_unseen import unseen_launches
+from trueput.attribution.gpu_unseen import longest_ns, unseen_launches, watched_ns
 from trueput.ingest.read import FileResult
 from trueput.source_api import MOST_LOST, Problem, Severity, loses_much
 from trueput.units import ns_text
@@ -44,7 +45,7 @@ class Losses:
         idle, span = ns_text(idle_ns), ns_text(span_ns)
         self.told.append(f"they may have run in {idle} of idle time, of {span} in all")
         self.is_much |= idle_ns > MOST_LOST * span_ns
-        self.idle_ns = idle_ns
+        self.idle_ns += idle_ns
 
     def problems(self) -> list[Problem]:
         """Return what is to be told of it."""
@@ -64,16 +65,28 @@ def losses_of(result: FileResult, captured: Path, aside: int) -> Losses:
     found = Losses()
     if loses_much(aside, result.rows["gpu_ops"]):
         found.add(aside, result.rows["gpu_ops"], "operations count nowhere")
+    idle = located = 0
     if launches is not None:
         unseen = unseen_launches(operations, launches)
         hidden = any(_column(captured, "graphs_hidden"))
         for word, kind in unseen.kinds.items():
             if not (hidden and word == "graph"):
                 found.add(kind.unseen, kind.launches, f"{word} launches have no operation")
-        if unseen.idle_ns and found.told:
-            found.beside(unseen.idle_ns, unseen.span_ns)
+        idle = unseen.idle_ns if found.told else 0
+        located = sum(kind.unseen for kind in unseen.kinds.values())
     graphs = replayed(operations)
-    found.add(graphs.unseen, graphs.launches, "operations are missing from replays of graphs")
+    missing = graphs.launched
+    found.add(missing.unseen, missing.launches, "operations are missing from replays of graphs")
+    if not found.is_much and graphs.partial:
+        idle += idle_beside_replays(operations, graphs.partial)
+    if idle:
+        found.beside(idle, watched_ns(operations, launches))
+    # a damaged file that lacks some may lack more, of which nothing tells
+    found.is_much |= bool(found.told) and "partial" in _column(captured, "status")
+    dropped = sum(n or 0 for n in _column(captured, "dropped_operations"))
+    if (rest := dropped - located - missing.unseen) > 0:
+        # nothing tells where they ran: none was longer than the longest that is known
+        found.idle_ns += rest * longest_ns(operations)
     return found
 
 
