@@ -308,6 +308,7 @@ def capture(
         "kernel_rows": sum(o.kernels for o in ops),
         "graph_span_rows": 0,
         "dropped_rows": sum(o.lost for o in ops) + sum(c.dropped for c in calls),
+        "dropped_operations": sum(o.lost for o in ops) or None,
         "started_at_ns": min(starts, default=None),
         "ended_at_ns": max(ends, default=None),
     }

@@ -236,7 +236,7 @@ def test_a_lower_bound_of_gpu_time_shows_neither_a_rise_nor_its_absence(floor: s
         found = judge(side("baseline", shares[0]), side("candidate", shares[1]))
         headline = worst(found, "activity-without-goodput")
         assert headline.outcome == "inconclusive"
-        assert f"only a lower bound in a run of the {floor}" in headline.conclusion
+        assert f"only bounded in a run of the {floor}" in headline.conclusion
         assert found.verdict is Verdict.INCONCLUSIVE
 
 

@@ -20,7 +20,7 @@ def test_gpu_steps_that_cannot_be_divided(tmp_path: Path, monkeypatch: pytest.Mo
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(gpu_steps, "split_steps", fail)
+    monkeypatch.setattr(gpu_steps, "split_gpu_steps", fail)
     (done,) = ingest([PROFILED], store=tmp_path)
     assert done.state == "new"
     reading = Reading(store=tmp_path)

@@ -88,3 +88,26 @@ def test_steps_that_are_no_iterations_of_the_log(tmp_path: Path) -> None:
     assert problem[:2] == ("rank0.pt.trace.json", "ATTR011")
     # the first begins 296 ms into the fifth second after the first that is printed
     assert "5.30 s after the first printed iteration" in problem[2]
+
+
+@pytest.mark.parametrize("late", [0.05, 0.3, 5.0, -3.0])
+def test_what_is_off_the_clock_measures_nothing_in_the_window(tmp_path: Path, late: float) -> None:
+    """Two ranks, the second so late (s): of the first all is known as before."""
+    run = tmp_path / "run"
+    write_log(run / "server.log", REQUESTS)
+    (run / "run.toml").write_text('timezone = "UTC"\nyear = 2025\n')
+    write_rank(run, 0)
+    write_rank(run, 1, late)
+    held = Held(run)
+    is_off = abs(late) > 0.2
+    captures = "SELECT coalesce(off_clock, false) FROM gpu_captures ORDER BY source_id"
+    assert held.rows(captures) == [(False,), (is_off,)]
+    unions = "SELECT device, basis FROM gpu_activity WHERE metric = 'kernel_union' ORDER BY device"
+    bases = ["measured", "bounded" if is_off else "measured"]
+    assert [basis for _, basis in held.rows(unions)] == bases
+    (idle,) = held.rows("SELECT time_ns_high, window_ns, basis FROM gpu_ledger WHERE work = 'idle'")
+    assert idle[2] == ("bounded" if is_off else "measured")
+    if is_off:
+        assert idle[0] >= idle[1]  # of the second rank all of it may be
+    (source,) = held.rows("SELECT best_basis FROM evidence WHERE question = 'GPU activity'")
+    assert source == ("bounded" if is_off else "measured",)

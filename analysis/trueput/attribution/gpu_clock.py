@@ -41,7 +41,7 @@ def clock_problems(
     """
     if not iterations.num_rows:
         return []
-    logged, known = _logged(iterations, offsets)
+    printed, known = logged(iterations, offsets)
     files: dict[str, Bools] = {}
     for code, place in enumerate(marks.places):
         mine = marks.place == code
@@ -53,11 +53,11 @@ def clock_problems(
         start, end = marks.start_ns[steps] + offset, marks.end_ns[steps] + offset
         of_log = at[steps] >= 0
         if not of_log.any():
-            found += _unmatched(file, start, logged[known])
+            found += _unmatched(file, start, printed[known])
             continue
         where = at[steps][of_log]
         told = known[where]
-        problem = _off_the_log(file, end[of_log][told] - logged[where][told])
+        problem = _off_the_log(file, end[of_log][told] - printed[where][told])
         if problem is None and agreeing is not None:
             problem = _off_another(file, where, start[of_log], *agreeing)
         if problem is not None:
@@ -67,7 +67,7 @@ def clock_problems(
     return found
 
 
-def _logged(iterations: pa.Table, offsets: Mapping[str, int]) -> tuple[Ints, Bools]:
+def logged(iterations: pa.Table, offsets: Mapping[str, int]) -> tuple[Ints, Bools]:
     """Return when each iteration was printed (ns, UTC), and whether that is known."""
     printed: Any = iterations.column("logged_at_ns")
     source: Any = iterations.column("source_id").combine_chunks().dictionary_encode()

@@ -11,10 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from trueput.attribution.gpu_marks import COMPOSITION, Marks, numbers
+from trueput.attribution.gpu_pieces import MOST_SHIFTS, in_pieces
 from trueput.attribution.records import Ints
 
 LEAST_AGREEING = 3
 AGREEING_SHARE = 0.9
+PRINTED_WITHIN_NS = 1_000_000_000
+"""The time from the second that a line prints to the end of its step is that of most, but for
+this: a constant, and up to a second."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +53,18 @@ def _logs(iterations: pa.Table) -> list[Log]:
 def matched(marks: Marks, iterations: pa.Table) -> Ints:
     """Return the position in `iterations` of each step's iteration, -1 where none was matched.
 
-    One shift for a process must make nearly all compositions agree.
+    One shift for a process must make nearly all compositions agree. Or several, where iterations
+    are missing from the profile: then the steps must also end when the log printed them.
     """
     out: Ints = np.full(len(marks), -1, np.int64)
     logs = _logs(iterations) if iterations.num_rows else []
     for process in _processes(marks) if logs else ():
         mine = _codes([getattr(marks, name)[process] for name in COMPOSITION])
         out[process] = _match_process(mine, logs)
+        if (out[process] < 0).any() and "logged_at_ns" in iterations.column_names:
+            found = _match_pieces(mine, marks.end_ns[process], logs, iterations)
+            if (found >= 0).sum() > (out[process] >= 0).sum():
+                out[process] = found
     return out
 
 
@@ -88,13 +97,51 @@ def _match_process(mine: Ints, logs: Sequence[Log]) -> Ints:
     return out
 
 
+def _match_pieces(mine: Ints, end_ns: Ints, logs: Sequence[Log], iterations: pa.Table) -> Ints:
+    """As `_match_process`, of a process whose profile lacks iterations of the log in between."""
+    out: Ints = np.full(mine.size, -1, np.int64)
+    most = max(2 * LEAST_AGREEING, AGREEING_SHARE * mine.size)
+    for log in logs:
+        at = in_pieces(mine, log.codes, _voted(mine, log.codes)[:MOST_SHIFTS])
+        places = np.where(at >= 0, log.at[np.maximum(at, 0)], -1)
+        places = _at_the_same_times(end_ns, places, iterations)
+        if (agree := int((places >= 0).sum())) >= most:
+            most, out = agree + 1, places
+    return out
+
+
+def _at_the_same_times(end_ns: Ints, places: Ints, iterations: pa.Table) -> Ints:
+    """Return the places without those whose steps do not end when the log printed them."""
+    matched = np.flatnonzero(places >= 0)
+    where: Any = pa.array(places[matched])
+    printed: Any = iterations.column("logged_at_ns").take(where)
+    if not matched.size or printed.null_count:
+        return np.full(places.size, -1, np.int64)
+    late = end_ns[matched] - numbers(printed)
+    found = places.copy()
+    found[matched[np.abs(late - np.median(late)) > PRINTED_WITHIN_NS]] = -1
+    return found
+
+
 def _best_shift(mine: Ints, theirs: Ints) -> tuple[int, int]:
     """The shift (position in `theirs` of the first of `mine`) at which most codes agree.
 
     Votes of the rarest compositions decide: a code that occurs often in both says little.
     """
+    best = (0, 0)
+    for shift in _voted(mine, theirs)[:50]:
+        at = np.arange(mine.size) + shift
+        inside = (at >= 0) & (at < theirs.size)
+        agree = int((mine[inside] == theirs[at[inside]]).sum())
+        if agree > best[1]:
+            best = (shift, agree)
+    return best
+
+
+def _voted(mine: Ints, theirs: Ints) -> list[int]:
+    """The shifts for which equal compositions vote, most votes first."""
     if not mine.size or not theirs.size:
-        return 0, 0
+        return []
     values, counts = np.unique(theirs, return_counts=True)
     common = np.intersect1d(mine, values)
     rare = sorted(common.tolist(), key=lambda v: int(counts[np.searchsorted(values, v)]))[:200]
@@ -104,11 +151,4 @@ def _best_shift(mine: Ints, theirs: Ints) -> tuple[int, int]:
         there = np.flatnonzero(theirs == value)[:200]
         for shift in (there[None, :] - here[:, None]).ravel().tolist():
             votes[shift] = votes.get(shift, 0) + 1
-    best = (0, 0)
-    for shift in sorted(votes, key=lambda s: (-votes[s], s))[:50]:
-        at = np.arange(mine.size) + shift
-        inside = (at >= 0) & (at < theirs.size)
-        agree = int((mine[inside] == theirs[at[inside]]).sum())
-        if agree > best[1]:
-            best = (shift, agree)
-    return best
+    return sorted(votes, key=lambda s: (-votes[s], s))

@@ -9,6 +9,7 @@ it. A node that is missing from every launch is not known.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -48,8 +49,9 @@ class _Process:
     def size(self) -> int:
         return sum(len(piece) for piece in self.launches)
 
-    def replayed(self) -> Launched:
-        """Return how many operations the launches should have, and how many are missing."""
+    def replayed(self) -> tuple[Launched, Ints]:
+        """Return how many operations the launches should have and how many are missing, with the
+        launches that lack some."""
         pairs = np.concatenate(self.pairs)
         nodes, flat = np.unique(pairs, return_inverse=True)
         graph = _together(nodes.size, flat.reshape(-1, 2))
@@ -64,11 +66,21 @@ class _Process:
         known = ~loops[of]
         missing = np.where(known, size[of] - count, 0)
         missing[[0, -1]] = 0  # ids count up: these two may be cut by the capture
-        return Launched(int(size[of][known].sum()), int(missing.sum()))
+        whole = Launched(int(size[of][known].sum()), int(missing.sum()))
+        return whole, launch[missing > 0]
 
 
-def replayed(operations: Path) -> Launched:
-    """Return the operations that launches of graphs should have by their nodes, and the missing."""
+@dataclass(frozen=True)
+class Replays:
+    """The operations that launches of graphs should have by their nodes, and the missing."""
+
+    launched: Launched
+    partial: Mapping[str | None, Ints] = field(default_factory=dict)
+    """The launches that lack operations: sorted ids by process."""
+
+
+def replayed(operations: Path) -> Replays:
+    """Return what the replays of graphs in a part of gpu_ops lack."""
     found: dict[str | None, _Process] = {}
     for rows in row_groups(
         [operations], _COLUMNS, {"graph_node_id": [(1, np.iinfo(np.int64).max)]}
@@ -84,9 +96,13 @@ def replayed(operations: Path) -> Launched:
             if (mine := counted & (codes == code)).any():
                 found.setdefault(name, _Process()).add(launch[mine], node[mine])
         if sum(p.size() for p in found.values()) > MOST_LAUNCHES:
-            return Launched()
-    whole = [process.replayed() for process in found.values()]
-    return Launched(sum(w.launches for w in whole), sum(w.unseen for w in whole))
+            return Replays(Launched())
+    whole = {name: process.replayed() for name, process in found.items()}
+    launched = [one for one, _ in whole.values()]
+    return Replays(
+        Launched(sum(w.launches for w in launched), sum(w.unseen for w in launched)),
+        {name: ids for name, (_, ids) in whole.items() if ids.size},
+    )
 
 
 def _together(size: int, pairs: Any) -> Ints:

@@ -8,7 +8,7 @@ row groups, and the rows are made in pieces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pyarrow as pa
 from trueput.attribution.gpu_busy import busy_by_step
 from trueput.attribution.gpu_clock import OfFile, clock_problems
 from trueput.attribution.gpu_cost import GpuCost, fit_gpu_cost, split_gpu_steps
+from trueput.attribution.gpu_lost_steps import LostSteps, lost_steps
 from trueput.attribution.gpu_marks import CONTEXT_UNTOLD, Bools, Marks, read_marks
 from trueput.attribution.gpu_match import matched
 from trueput.attribution.records import Ints
@@ -38,6 +39,8 @@ def gpu_steps(
     spec_tokens: int | None,
     offsets: Mapping[str, int],
     told: list[OfFile] | None = None,
+    lost: list[LostSteps] | None = None,
+    dated: Collection[str] = (),
 ) -> Iterator[pa.Table] | None:
     """Return the rows of `gpu_steps` in pieces; None where no annotation names a step.
 
@@ -46,12 +49,14 @@ def gpu_steps(
     `spec_tokens`: how many tokens the engine speculates for a sequence, None where nothing tells.
     Instants of `parts` must be on one clock; `offsets` (ns by file) take those of the rows to UTC.
     What contradicts the log's clock is added to `told`; `iterations` then has source_id and
-    logged_at_ns.
+    logged_at_ns. What profiles lack of their steps is added to `lost`; `dated` are files in UTC.
     """
     marks = read_marks(parts.get("gpu_ranges", ()))
+    at = matched(marks, iterations) if marks is not None else np.zeros(0, np.int64)
+    if lost is not None:
+        lost += lost_steps(parts, marks, at, iterations, offsets, dated)
     if marks is None:
         return None
-    at = matched(marks, iterations)
     if told is not None:
         told += clock_problems(marks, at, iterations, offsets)
     again, known = _recomputed(marks, at, iterations, spec_tokens)

@@ -109,6 +109,13 @@ def unseen_launches(operations: Path, launches: Path) -> Unseen:
     return _between(operations, launches, ran)
 
 
+def is_compute_launch(rows: Any) -> Bools:
+    """Return for each launch of a row group whether it is of a kernel or of a graph."""
+    what = _kinds(rows.column("api"))
+    found: Bools = (what == _OF_KERNEL) | (what == _OF_GRAPH)
+    return found
+
+
 def _between(operations: Path, launches: Path, ran: _Ran) -> Unseen:
     """Count the launches that lie between those that have an operation."""
     columns = (*_LAUNCH, "start_at_ns")
@@ -256,6 +263,24 @@ def _span(part: Path) -> Reach:
         for name in ("start_at_ns", "end_at_ns"):
             span.add(numbers(rows.column(name)))
     return span
+
+
+def longest_ns(operations: Path) -> int:
+    """Return how long the longest operation of a file took."""
+    found = 0
+    for rows in row_groups([operations], ("start_at_ns", "end_at_ns", "quality")):
+        length = numbers(rows.column("end_at_ns")) - numbers(rows.column("start_at_ns"))
+        length = length[~set_aside(rows.column("quality"))]
+        found = max(found, int(length.max(initial=0)))
+    return found
+
+
+def watched_ns(operations: Path, launches: Path | None) -> int:
+    """Return how long a file watched: from its first operation or launch to the last."""
+    span = _span(operations)
+    for rows in row_groups([launches], ("start_at_ns",)) if launches is not None else ():
+        span.add(numbers(rows.column("start_at_ns")))
+    return span.last_ns - span.first_ns
 
 
 def _codes(rows: Any) -> tuple[Any, Sequence[str | None]]:

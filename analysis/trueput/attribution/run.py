@@ -99,27 +99,33 @@ def _not_grouped(error: Exception) -> Problem:
 
 
 def _gpu_steps(run: RunInput, out: RunOutput) -> None:
-    """Add gpu_steps where a profile has step annotations; a failure becomes a problem."""
-    if not run.parts.get("gpu_ranges"):
+    """Add gpu_steps where a profile has step annotations; a failure becomes a problem.
+
+    And what the profiles lack of the steps that their annotations, or a log, tell.
+    """
+    has_log = run.parts.get("gpu_ops") and run.parts.get("engine_steps")
+    if not (run.parts.get("gpu_ranges") or has_log):
         return
     offsets = {s: f.offset_ns or 0 for s, f in out.clock_fits.items()}
     try:
         from trueput.attribution.gpu_axis import is_dated
+        from trueput.attribution.gpu_lost_steps import LostSteps
         from trueput.attribution.gpu_steps import gpu_steps, speculated_tokens
         from trueput.attribution.log_iterations import log_iterations
 
         iterations = log_iterations(run.parts, out.rows.get("step_work"))
         spec = speculated_tokens(run.config)
         told: list[tuple[str, Problem]] = []
-        rows = gpu_steps(run.run_id, run.parts, iterations, spec, offsets, told)
+        dated = {s for s in run.clocks if is_dated(s, run.clocks, out.clock_fits)}
+        lost: list[LostSteps] = []
+        rows = gpu_steps(run.run_id, run.parts, iterations, spec, offsets, told, lost, dated)
     except Exception as error:  # noqa: BLE001  the run must not be lost with its attribution
         out.problems.append(_undivided(error))
         return
+    out.lost_steps = lost
     outside = {source for source, problem in out.of_files if problem.code == "ATTR009"}
     out.of_files += [
-        (source, problem)
-        for source, problem in told
-        if source not in outside and is_dated(source, run.clocks, out.clock_fits)
+        (source, problem) for source, problem in told if source not in outside and source in dated
     ]
     if rows is not None:
         out.rows["gpu_steps"] = rows

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trueput.attribution.sessions import Load, Sessions
 from trueput.clock import ClockAnchor, ClockFit
 from trueput.source_api import Clock, Problem
+
+if TYPE_CHECKING:
+    from trueput.attribution.gpu_lost_steps import LostSteps
 
 Row = dict[str, Any]
 
@@ -48,3 +51,5 @@ class RunOutput:
     """Profiler files whose operations are not counted -> the word of gpu_ops.quality for them."""
     of_files: list[tuple[str, Problem]] = field(default_factory=list)
     """Problems of single files."""
+    lost_steps: list[LostSteps] = field(default_factory=list)
+    """What single profiles lack of the steps that ran while they watched."""

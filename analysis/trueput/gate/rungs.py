@@ -97,8 +97,9 @@ def _rung(
         if any(text(row, "basis") == "bounded" for run in side for row in _rows(run, metric))
     ]
     if floors:
-        # a profile hid or lost operations: neither a rise nor its absence can be shown
-        reason = f"only a lower bound in a run of the {' and the '.join(floors)}"
+        # a profile hid or lost operations, or is off the log's clock: neither a rise nor its
+        # absence can be shown
+        reason = f"only bounded in a run of the {' and the '.join(floors)}"
         return Rung(metric, shown, basis, None, reason)
     samples = [[sample for sample in side if sample is not None] for side in sides]
     values = [sample.value for side in samples for sample in side]

@@ -13,10 +13,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from trueput.attribution.gpu_lost_steps import LostSteps
 from trueput.attribution.gpu_marks import row_groups, words
 from trueput.attribution.gpu_no_length import without_length
+from trueput.attribution.gpu_replay_gaps import idle_beside_replays
 from trueput.attribution.gpu_replays import replayed
-from trueput.attribution.gpu_unseen import unseen_launches
+from trueput.attribution.gpu_unseen import longest_ns, unseen_launches, watched_ns
 from trueput.ingest.read import FileResult
 from trueput.source_api import MOST_LOST, Problem, Severity, loses_much
 from trueput.units import ns_text
@@ -39,6 +41,13 @@ class Losses:
             self.count += lost
             self.is_much |= loses_much(lost, whole)
 
+    def beside(self, idle_ns: int, span_ns: int) -> None:
+        """Note the idle time in which what is lost may have run, of all that was watched."""
+        idle, span = ns_text(idle_ns), ns_text(span_ns)
+        self.told.append(f"they may have run in {idle} of idle time, of {span} in all")
+        self.is_much |= idle_ns > MOST_LOST * span_ns
+        self.idle_ns += idle_ns
+
     def problems(self) -> list[Problem]:
         """Return what is to be told of it."""
         if not self.told:
@@ -57,19 +66,28 @@ def losses_of(result: FileResult, captured: Path, aside: int) -> Losses:
     found = Losses()
     if loses_much(aside, result.rows["gpu_ops"]):
         found.add(aside, result.rows["gpu_ops"], "operations count nowhere")
+    idle = located = 0
     if launches is not None:
         unseen = unseen_launches(operations, launches)
         hidden = any(_column(captured, "graphs_hidden"))
         for word, kind in unseen.kinds.items():
             if not (hidden and word == "graph"):
                 found.add(kind.unseen, kind.launches, f"{word} launches have no operation")
-        if unseen.idle_ns and found.told:
-            idle, span = ns_text(unseen.idle_ns), ns_text(unseen.span_ns)
-            found.told.append(f"they may have run in {idle} of idle time, of {span} in all")
-            found.is_much |= unseen.idle_ns > MOST_LOST * unseen.span_ns
-            found.idle_ns = unseen.idle_ns
+        idle = unseen.idle_ns if found.told else 0
+        located = sum(kind.unseen for kind in unseen.kinds.values())
     graphs = replayed(operations)
-    found.add(graphs.unseen, graphs.launches, "operations are missing from replays of graphs")
+    missing = graphs.launched
+    found.add(missing.unseen, missing.launches, "operations are missing from replays of graphs")
+    if not found.is_much and graphs.partial:
+        idle += idle_beside_replays(operations, graphs.partial)
+    if idle:
+        found.beside(idle, watched_ns(operations, launches))
+    # a damaged file that lacks some may lack more, of which nothing tells
+    found.is_much |= bool(found.told) and "partial" in _column(captured, "status")
+    dropped = sum(n or 0 for n in _column(captured, "dropped_operations"))
+    if (rest := dropped - located - missing.unseen) > 0:
+        # nothing tells where they ran: none was longer than the longest that is known
+        found.idle_ns += rest * longest_ns(operations)
     _note_no_length(operations, found)
     return found
 
@@ -107,6 +125,42 @@ def kernels_untraced(results: Sequence[FileResult]) -> dict[str, Losses]:
         for r in bare
         if not _owners(r.parts["gpu_ops"]) <= shown
     }
+
+
+def losses_of_steps(
+    results: Sequence[FileResult], lost: Sequence[LostSteps]
+) -> list[tuple[str, Losses]]:
+    """Return what captures lack of the steps that ran while they watched, by file.
+
+    A file without any kernel lacks none where another file of the run shows those of its process.
+    """
+    shown = {
+        owner
+        for r in results
+        if "gpu_ops" in r.parts and _has_kernels(r)
+        for owner in _owners(r.parts["gpu_ops"])
+    }
+    part_of = {r.source_id: r.parts["gpu_ops"] for r in results if "gpu_ops" in r.parts}
+    found: list[tuple[str, Losses]] = []
+    for one in lost:
+        if one.shows_no_kernel and _owners(part_of[one.source]) <= shown:
+            continue
+        losses = Losses()
+        losses.add(one.lost, one.steps, one.what)
+        losses.is_much &= not one.by_time  # what is counted is where it shows, not how much
+        if one.shows_no_kernel:
+            losses.is_much = True
+        else:
+            losses.beside(one.idle_ns, one.span_ns)
+        found.append((one.source, losses))
+    return found
+
+
+def has_open_gaps(result: FileResult) -> bool:
+    """Return whether the gaps of a file that has a capture are known not to be idle."""
+    captured = result.parts["gpu_captures"]
+    names = ("graphs_hidden", "operations_lost", "graph_span_rows")
+    return any(any(_column(captured, name)) for name in names)
 
 
 def _has_kernels(result: FileResult) -> bool:

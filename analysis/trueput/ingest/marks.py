@@ -21,7 +21,7 @@ from trueput.attribution.gpu_overflow import overflows
 from trueput.attribution.gpu_places import misplaced, places_of
 from trueput.attribution.gpu_plausible import bounds_of
 from trueput.attribution.gpu_processes import launchers
-from trueput.ingest.losses import losses_of
+from trueput.ingest.losses import Losses, losses_of
 from trueput.ingest.read import FileResult, rewrite
 from trueput.ingest.twice import mark_doubled_operations
 from trueput.rocm_rows import OVERFLOW_NS
@@ -57,10 +57,7 @@ def mark_operations(result: FileResult) -> list[Problem]:
     if captured is None:
         return problems
     losses = losses_of(result, captured, aside)
-    if losses.is_much:
-        mark_capture(captured, "operations_lost", value=True)
-    elif losses.idle_ns:
-        mark_capture(captured, "unseen_ns", losses.idle_ns)
+    mark_losses(captured, losses)
     return problems + losses.problems()
 
 
@@ -203,8 +200,17 @@ def clip_overflows(part: Path) -> list[Problem]:
     return [Problem("INGEST012", Severity.WARNING, text, count=count)]
 
 
+def mark_losses(captured: Path, losses: Losses) -> None:
+    """Mark a capture that lacks something; idle time that it may have taken adds up."""
+    if losses.is_much:
+        mark_capture(captured, "operations_lost", value=True)
+    elif losses.idle_ns:
+        before = pq.read_table(captured, columns=["unseen_ns"]).column(0).to_pylist()
+        mark_capture(captured, "unseen_ns", losses.idle_ns + sum(n or 0 for n in before))
+
+
 def mark_capture(captured: Path, name: str, value: bool | int) -> None:
-    """Write a value into a column of a capture: `operations_lost`, or `unseen_ns`."""
+    """Write a value into a column of a capture: `operations_lost`, `unseen_ns` or `off_clock`."""
     at = arrow_schema("gpu_captures").get_field_index(name)
 
     def marked(rows: pa.Table) -> pa.Table:

@@ -33,8 +33,8 @@ from trueput.ingest.folders import (
     file_sha256,
     plain_sha256,
 )
-from trueput.ingest.losses import kernels_untraced
-from trueput.ingest.marks import mark_all, mark_capture, mark_operations
+from trueput.ingest.losses import Losses, has_open_gaps, kernels_untraced, losses_of_steps
+from trueput.ingest.marks import mark_all, mark_capture, mark_losses, mark_operations
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
@@ -312,6 +312,11 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
     output = attribute_run(_run_input(work, parts, facts))
     work.problems += [(None, p) for p in output.problems]
     work.problems += output.of_files
+    _mark_losses(work, losses_of_steps(work.results, output.lost_steps))
+    for result in work.results:
+        told = {p.code for source, p in output.of_files if source == result.source_id}
+        if (captured := result.parts.get("gpu_captures")) and "ATTR010" in told:
+            mark_capture(captured, "off_clock", value=True)
     _to_utc(work, output)
     _tie_records(work, output)
     for path in parts.pop("load_sessions", []):
@@ -334,6 +339,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
             work.target(table, "run").unlink(missing_ok=True)
             work.problems.append((None, output.made_while_written[table](error)))
     work.problems += _gpus_unseen(work, parts.get("gpu_op_totals", []))
+    _mark_waits(work, parts)
     put("runs", [_run_row(work, digest, facts, output, usable)])
     put("sources", _source_rows(work, output))
     put("problems", _problem_rows(work))
@@ -363,10 +369,15 @@ def _mark_operations(work: _Work) -> None:
     for result in work.results:
         work.problems += [(result.source_id, p) for p in mark_operations(result)]
         work.problems += [(result.source_id, p) for p in drop_doubled_samples(result)]
+    _mark_losses(work, list(kernels_untraced(work.results).items()))
+
+
+def _mark_losses(work: _Work, found: list[tuple[str, Losses]]) -> None:
+    """Mark the captures that lack something, and tell it."""
     captures = {r.source_id: r.parts.get("gpu_captures") for r in work.results}
-    for source, losses in kernels_untraced(work.results).items():
+    for source, losses in found:
         if (captured := captures[source]) is not None:
-            mark_capture(captured, "operations_lost", value=True)
+            mark_losses(captured, losses)
         work.problems += [(source, p) for p in losses.problems()]
 
 
@@ -382,6 +393,19 @@ def _gpus_unseen(work: _Work, totals: list[Path]) -> list[tuple[str | None, Prob
         "unattributed; a file of a rank may be missing"
     )
     return [(None, Problem("INGEST015", Severity.INFO, text, count=int(count) - shown))]
+
+
+def _mark_waits(work: _Work, parts: Mapping[str, list[Path]]) -> None:
+    """Mark the captures in which operations waited though their device did nothing."""
+    if not parts.get("gpu_busy") or not parts.get("gpu_launches"):
+        return
+    from trueput.attribution.gpu_waits import waited
+
+    busy, operations, launches = (parts[t] for t in ("gpu_busy", "gpu_ops", "gpu_launches"))
+    told = [r for r in work.results if r.parts.get("gpu_captures") and has_open_gaps(r)]
+    known = {r.source_id for r in told}
+    found = [one for path in busy for one in waited(path, operations, launches, known)]
+    _mark_losses(work, losses_of_steps(work.results, found))
 
 
 def _to_utc(work: _Work, output: RunOutput) -> None:

@@ -90,6 +90,7 @@ def _capture(told: Told, counts: Counts, calls: LaunchCounts, *, damaged: bool) 
         "kernel_rows": counts.rows.get("kernel", 0),
         "graph_span_rows": spans,
         "dropped_rows": counts.dropped + told.lost,
+        "dropped_operations": counts.dropped or None,
         "overhead_ns": told.overhead_ns,
         "started_at_ns": start,
         "ended_at_ns": counts.last_ns if damaged else end,

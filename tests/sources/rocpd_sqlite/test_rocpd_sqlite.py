@@ -104,6 +104,7 @@ def test_both_generations_give_the_same(tmp_path: Path, version: str, views: boo
         "kernel_rows": 3,
         "graph_span_rows": 0,
         "dropped_rows": 1,
+        "dropped_operations": 1,
         "started_at_ns": 50,
         "ended_at_ns": 9000,
     }

@@ -250,6 +250,7 @@ class Reader:
             "kernel_rows": totals.kernels,
             "graph_span_rows": 0,
             "dropped_rows": self._problems.count(*_LOST_EVENTS),
+            "dropped_operations": totals.dropped or None,
             "overhead_ns": totals.overhead_ns,
             "started_at_ns": totals.first_ns,
             "ended_at_ns": totals.last_ns,

@@ -191,6 +191,7 @@ class Operations:
             "kernel_rows": self.kernels,
             "graph_span_rows": self.spans,
             "dropped_rows": self.dropped,
+            "dropped_operations": self.dropped or None,
         }
 
 

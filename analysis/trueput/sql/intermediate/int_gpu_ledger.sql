@@ -4,7 +4,8 @@
 -- work was found for is unattributed: no time leaves with a join.
 -- Gaps inside the capture are idle; outside it, where graph launches hide their kernels, or where
 -- operations were lost, nothing is known: unattributed, and idle's high says how much of it
--- may be idle; inside whole-graph spans as well. Where a few were lost, idle's low leaves out the gaps in which they may have run.
+-- may be idle; inside whole-graph spans as well. Of a device whose clock is not that of the run nothing is known of the window: low is 0 and
+-- high the window in each of its cells. Where a few were lost, idle's low leaves out the gaps in which they may have run.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH classes AS (
   SELECT run_id, device_key, class, CAST(sum(time_ns) AS BIGINT) AS class_ns
@@ -25,14 +26,15 @@ WITH classes AS (
   LEFT JOIN weighed AS w ON w.run_id = c.run_id AND w.device_key = c.device_key AND w.class = c.class
   WINDOW part AS (PARTITION BY c.run_id, c.device_key, c.class)
 ), exact AS (
-  SELECT run_id, work, outcome, low_ns, high_ns,
+  SELECT run_id, device_key, work, outcome, low_ns, high_ns,
     cell_ns + CASE WHEN place = 1 THEN class_ns - sum(cell_ns) OVER (PARTITION BY run_id, device_key, class)
       ELSE 0 END AS time_ns
   FROM shared
 ), gaps AS (
   SELECT d.run_id, w.window_ns,
     not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) AS captured_ns,
-    coalesce(b.busy_ns, 0) AS busy_ns, coalesce(b.span_ns, 0) AS span_ns, d.is_blind OR d.is_partial AS is_blind, d.unseen_ns
+    coalesce(b.busy_ns, 0) AS busy_ns, coalesce(b.span_ns, 0) AS span_ns, d.is_blind OR d.is_partial OR d.is_astray AS is_blind,
+    d.is_astray, d.unseen_ns
   FROM int_gpu_devices AS d
   JOIN int_gpu_windows AS w ON w.run_id = d.run_id
   LEFT JOIN (
@@ -48,16 +50,21 @@ WITH classes AS (
   JOIN int_gpu_windows AS w ON w.run_id = d.run_id
   WHERE d.gpu_count > p.profiled
 ), cells AS (
-  SELECT run_id, work, outcome, time_ns, least(low_ns, time_ns) AS low_ns, greatest(high_ns, time_ns) AS high_ns FROM exact
+  SELECT x.run_id, x.work, x.outcome, x.time_ns,
+    CASE WHEN d.is_astray THEN 0 ELSE least(x.low_ns, x.time_ns) END AS low_ns,
+    CASE WHEN d.is_astray THEN w.window_ns ELSE greatest(x.high_ns, x.time_ns) END AS high_ns
+  FROM exact AS x
+  JOIN int_gpu_devices AS d ON d.run_id = x.run_id AND d.device_key = x.device_key
+  JOIN int_gpu_windows AS w ON w.run_id = x.run_id
   UNION ALL
   SELECT run_id, 'idle', 'none', CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns) END,
     CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns - unseen_ns) END,
-    not_negative(captured_ns - busy_ns) + span_ns
+    CASE WHEN is_astray THEN window_ns ELSE not_negative(captured_ns - busy_ns) + span_ns END
   FROM gaps
   UNION ALL
   SELECT run_id, 'unattributed', 'none',
     window_ns - busy_ns - CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns) END,
-    window_ns - greatest(captured_ns, busy_ns),
+    CASE WHEN is_astray THEN 0 ELSE window_ns - greatest(captured_ns, busy_ns) END,
     window_ns - busy_ns - CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns - unseen_ns) END
   FROM gaps
   UNION ALL

@@ -8,7 +8,7 @@ WITH has AS (
     coalesce(e.spans, 0) AS spans, coalesce(e.seen, 0) AS engine_requests,
     coalesce(t.steps, 0) AS steps, coalesce(g.operations, 0) AS operations,
     k.run_id IS NOT NULL AS has_telemetry,
-    coalesce(h.is_blind, false) AS is_blind, coalesce(h.is_partial, false) AS is_partial,
+    coalesce(h.is_blind, false) AS is_blind, coalesce(h.is_partial, false) AS is_partial, coalesce(h.is_astray, false) AS is_astray,
     coalesce(m.computed, 0) AS conservation_counters, coalesce(m.scrapes, 0) AS scrapes,
     v.run_id IS NOT NULL AS has_victims,
     x.preemptions, x.evidence AS preemption_evidence,
@@ -32,7 +32,8 @@ WITH has AS (
     WHERE metric IN ('engine_active', 'sm_active', 'tensor_active', 'dram_active')
   ) AS k ON k.run_id = r.run_id
   LEFT JOIN (
-    SELECT run_id, bool_or(is_blind) AS is_blind, bool_or(is_partial) AS is_partial FROM int_gpu_hidden GROUP BY run_id
+    SELECT run_id, bool_or(is_blind) AS is_blind, bool_or(is_partial) AS is_partial, bool_or(is_astray) AS is_astray
+    FROM int_gpu_hidden GROUP BY run_id
   ) AS h ON h.run_id = r.run_id
   LEFT JOIN (
     SELECT run_id, count(*) FILTER (metric = 'vllm:prompt_tokens_by_source_total') AS computed, count(*) AS scrapes
@@ -99,13 +100,15 @@ WITH has AS (
        WHEN gapped_clients = 0 THEN 'run the client with --save-detailed (token gaps)'
        ELSE 'run the engine with --otlp-traces-endpoint' END},
     {'question': 'GPU activity',
-     'best_basis': CASE WHEN is_blind OR is_partial THEN 'bounded' WHEN operations > 0 THEN 'measured'
+     'best_basis': CASE WHEN is_blind OR is_partial OR is_astray THEN 'bounded' WHEN operations > 0 THEN 'measured'
        WHEN has_telemetry OR (steps > 0 AND uncovered IS NULL) THEN 'reported' ELSE 'unknown' END,
-     'source': CASE WHEN is_partial THEN 'profile that lost operations: unions are at least, idle at most'
+     'source': CASE WHEN is_astray THEN 'profile whose clock is not that of the log: the window may be another one'
+       WHEN is_partial THEN 'profile that lost operations: unions are at least, idle at most'
        WHEN is_blind THEN 'profile without the kernels of graph launches: unions are at least, idle at most'
        WHEN operations > 0 THEN 'profile' WHEN has_telemetry THEN 'telemetry: shares of time in which something ran, not what ran'
        WHEN steps > 0 THEN 'engine steps: time in iterations, not GPU time' END,
-     'improve': CASE WHEN is_partial THEN 'give a profile that holds every operation: `trueput doctor` says what this one lost'
+     'improve': CASE WHEN is_astray THEN 'record profile and log on machines whose clocks agree'
+       WHEN is_partial THEN 'give a profile that holds every operation: `trueput doctor` says what this one lost'
        WHEN is_blind THEN 'profile every kernel of a graph (nsys: --cuda-graph-trace=node), or run with --enforce-eager'
        WHEN uncovered IS NOT NULL THEN concat('keep the engine''s whole record: ', uncovered)
        WHEN operations = 0 AND steps = 0 AND NOT has_telemetry THEN 'run the engine with --enable-logging-iteration-details, or under a profiler' END},

@@ -1,7 +1,8 @@
 -- One row per run, device and rung of the ladder of activity; device NULL for engine-wide rungs (the
 -- run's figure over devices is a sum, never a row). Unions are of intervals, never sums over streams.
 -- engine_step is the sum of printed step times, cut at the window; scheduled_tokens and flops are
--- work, not time. A union of a capture that hides or lost operations is a lower bound (`bounded`).
+-- work, not time. A union of a capture that hides or lost operations is a lower bound (`bounded`);
+-- one of a capture whose clock is not that of the run is `bounded` as well, and tells neither a least nor a most.
 -- rate: time rungs per window-second and device, the others per window-second.
 WITH steps AS (
   SELECT run_id, sum(elapsed_ns) AS busy_ns, sum(context_tokens + generation_tokens) AS tokens
@@ -34,7 +35,7 @@ FROM rungs AS g
 JOIN int_run_windows AS w ON w.run_id = g.run_id
 UNION ALL
 SELECT u.run_id, u.device, u.metric, CAST(u.busy_ns AS DOUBLE), 'ns', ratio(u.busy_ns, u.window_ns), u.window_ns,
-  CASE WHEN u.is_floor THEN 'bounded' ELSE 'measured' END
+  CASE WHEN u.is_bound THEN 'bounded' ELSE 'measured' END
 FROM int_gpu_unions AS u
 UNION ALL
 SELECT t.run_id, t.device, t.metric, t.value, t.unit,

@@ -1,0 +1,120 @@
+"""Simulated profiles that lost something: the true idle time lies within the bounds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simulator import SCENARIOS, simulate, write_run
+from simulator.truth import ledger_of
+
+import trueput
+
+Event = dict[str, Any]
+Events = list[Event]
+DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation")
+EVERYTHING = (*DEVICE, "cuda_runtime", "user_annotation")
+
+
+def without_stretch(events: Events, categories: Iterable[str]) -> Events:
+    """Take the events of some categories out of the fifth tenth of a trace."""
+    times = [float(e["ts"]) for e in events if "cat" in e]
+    first, span = min(times), max(times) - min(times)
+    low, high = first + 0.4 * span, first + 0.5 * span
+    return [e for e in events if e.get("cat") not in categories or not low <= e["ts"] <= high]
+
+
+def without_kernels(events: Events) -> Events:
+    return [e for e in events if e.get("cat") != "kernel" and "Launch" not in str(e["name"])]
+
+
+def a_kernel_without_a_length(events: Events) -> Events:
+    """One in the middle of a graph, whose launch has others."""
+    graphs = {e["args"]["correlation"] for e in events if e["name"] == "cudaGraphLaunch"}
+    of_graph = [e for e in events if e.get("cat") == "kernel"
+                and e["args"]["correlation"] in graphs]  # fmt: skip
+    of_graph[len(of_graph) // 2]["dur"] = float("nan")
+    return events
+
+
+TRACES: dict[str, Callable[[Events], Events]] = {
+    "steps with their annotations": lambda e: without_stretch(e, (*DEVICE, "cuda_runtime")),
+    "steps and their annotations": lambda e: without_stretch(e, EVERYTHING),
+    "kernels and their launches": without_kernels,
+    "the length of a kernel": a_kernel_without_a_length,
+}
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+MIDDLE = (
+    f"start BETWEEN (SELECT min(start) + (max(start) - min(start)) * 4 / 10 FROM {KERNEL})"
+    f" AND (SELECT min(start) + (max(start) - min(start)) * 5 / 10 FROM {KERNEL})"
+)
+OPERATIONS = (KERNEL, "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
+CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
+EXPORTS = {
+    "steps in nsys": [
+        # kernels last: where they were is asked of them
+        *(f"DELETE FROM {table} WHERE {MIDDLE}" for table in (CALLS, *reversed(OPERATIONS)))
+    ],
+    "kernels and their launches in nsys": [
+        f"DROP TABLE {KERNEL}",
+        f"DELETE FROM {CALLS} WHERE nameId IN (SELECT id FROM StringIds "
+        "WHERE value LIKE '%Launch%')",
+    ],
+    "a node of a graph in nsys": [
+        f"DELETE FROM {KERNEL} WHERE rowid = (SELECT rowid FROM {KERNEL} "
+        "WHERE graphNodeId IS NOT NULL ORDER BY start LIMIT 1 OFFSET 90)"
+    ],
+}
+FEW = ("the length of a kernel", "a node of a graph in nsys")
+"""So little is lost that gaps may stay idle; idle then has a low that leaves room."""
+
+
+def damage_trace(path: Path, damage: Callable[[Events], Events]) -> None:
+    content = json.loads(gzip.decompress(path.read_bytes()))
+    content["traceEvents"] = damage(content["traceEvents"])
+    path.write_bytes(gzip.compress(json.dumps(content).encode(), 1))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, trueput.Reading]:
+    """The true idle time of a run, and what is read of it with each damage."""
+    folder = tmp_path_factory.mktemp("lost")
+    run = simulate(SCENARIOS["tiny"], seed=3)
+    for name in (*TRACES, *EXPORTS):
+        whole = folder / "runs" / name
+        profile = "kineto" if name in TRACES else "nsys_node"
+        write_run(run, whole, profiles=[profile], with_telemetry=False, compresslevel=1)
+        for path in whole.rglob("*.pt.trace.json.gz"):
+            damage_trace(path, TRACES[name])
+        for path in whole.glob("*.sqlite"):
+            with sqlite3.connect(path) as export:
+                for statement in EXPORTS[name]:
+                    export.execute(statement)
+            export.close()
+    trueput.ingest([folder / "runs"], store=folder / "store")
+    truth = ledger_of(run)
+    return truth.idle_empty + truth.idle_waiting, trueput.Reading(store=folder / "store")
+
+
+@pytest.mark.parametrize("name", [*TRACES, *EXPORTS])
+def test_true_idle_time_is_within_the_bounds(found: tuple[int, trueput.Reading], name: str) -> None:
+    truth, reading = found
+    (idle,) = trueput.sql(
+        f"SELECT * FROM gpu_ledger WHERE run_id = '{name}' AND work = 'idle'", reading
+    ).dicts()
+    assert idle["time_ns_low"] <= truth <= idle["time_ns_high"]
+    assert idle["basis"] == "bounded"
+    told = trueput.sql(
+        f"SELECT code FROM problems WHERE run_id = '{name}' AND source_id IS NOT NULL", reading
+    ).rows
+    assert told
+    bases = trueput.sql(
+        f"SELECT DISTINCT basis FROM gpu_activity WHERE run_id = '{name}' AND metric LIKE '%union'",
+        reading,
+    ).rows
+    assert name in FEW or bases == [("bounded",)]
