@@ -101,7 +101,7 @@ def test_busy_is_the_union_of_the_kernels_that_the_step_launched(tmp_path: Path)
 
 
 def test_a_graph_that_shows_its_span_alone_hides_what_its_step_computed(tmp_path: Path) -> None:
-    ranges = [mark(0, 10), mark(20, 30), mark(40, 50), mark(60, 70)]
+    ranges = [mark(20 * i, 20 * i + 10) for i in range(5)]
     marks = read_marks(part(tmp_path, "gpu_ranges", ranges))
     assert marks is not None
     graph = {"api": "cudaGraphLaunch"}
@@ -111,6 +111,7 @@ def test_a_graph_that_shows_its_span_alone_hides_what_its_step_computed(tmp_path
             call(21, 3), {**call(22, 4), **graph},
             call(41, 5), {**call(42, 6), **graph},
             call(61, 7), call(62, 8),
+            {**call(81, 9), **graph},
         ]),
         "gpu_ops": part(tmp_path, "gpu_ops", [
             kernel(1, 100, 110), kernel(2, 110, 140, kind="graph_span"),  # 10, 40 with the span
@@ -126,6 +127,8 @@ def test_a_graph_that_shows_its_span_alone_hides_what_its_step_computed(tmp_path
     assert busy.most_ns.tolist() == [40, 10, 30, 10]
     assert busy.is_hidden.tolist() == [True, True, False, False]
     assert busy.is_spanned.tolist() == [True, False, True, True]
+    # the last step launched a graph as well, and nothing of it was seen at all
+    assert busy.hidden_share == 3 / 5
 
 
 @pytest.fixture(scope="module")

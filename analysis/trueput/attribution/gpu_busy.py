@@ -8,7 +8,7 @@ shown: its own kernels are what it took at least, with the spans of its graphs w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,10 +76,13 @@ class Busy:
     """Whether it launched such a graph."""
     is_spanned: Bools
     """Whether all of those have spans."""
+    hidden_share: float
+    """Of the steps looked at that launched anything, those that launched such a graph."""
 
     def of(self, which: Bools) -> Busy:
         """Return some of the steps."""
-        return Busy(*(getattr(self, field.name)[which] for field in fields(self)))
+        names = [field.name for field in fields(self) if field.name != "hidden_share"]
+        return replace(self, **{name: getattr(self, name)[which] for name in names})
 
 
 @dataclass(frozen=True)
@@ -118,13 +121,16 @@ def busy_by_step(parts: Mapping[str, Sequence[Path]], marks: Marks) -> Busy:
     own, own_ns = _mean_of_devices(ran)
     ns: Ints = np.zeros(step.size, np.int64)
     ns[np.searchsorted(step, own)] = own_ns
-    hidden = [mine.step[mine.hidden()] for mine in calls.values()]
-    untold = [mine.step[mine.hidden() & ~mine.spanned] for mine in calls.values()]
-    return Busy(step, ns, most_ns, _among(step, hidden), ~_among(step, untold))
+    launched = _steps([mine.step for mine in calls.values()])
+    hidden = _steps([mine.step[mine.hidden()] for mine in calls.values()])
+    untold = _steps([mine.step[mine.hidden() & ~mine.spanned] for mine in calls.values()])
+    share = hidden.size / max(launched.size, 1)
+    return Busy(step, ns, most_ns, np.isin(step, hidden), ~np.isin(step, untold), share)
 
 
-def _among(step: Ints, some: Sequence[Ints]) -> Bools:
-    found: Bools = np.isin(step, np.concatenate(some)) if some else np.zeros(step.size, np.bool_)
+def _steps(pieces: Sequence[Ints]) -> Ints:
+    """Return the different steps of some calls."""
+    found: Ints = np.unique(np.concatenate([*pieces, np.zeros(0, np.int64)]))
     return found
 
 

@@ -49,7 +49,7 @@ def fit_gpu_cost(work: StepWork, busy: Busy) -> GpuCost:
     nothing count, and the bounds hold every constant that they allow.
     """
     hidden = busy.is_hidden
-    if not hidden.size or hidden.mean() <= MANY_HIDDEN:
+    if busy.hidden_share <= MANY_HIDDEN:
         return GpuCost(fit_step_cost(work))
     shown = fit_step_cost(_some(work, ~hidden))
     spanned = hidden & busy.is_spanned

@@ -5,6 +5,7 @@
 -- Told as none: a log, or an engine's counter, that says so; steps that are all known and had none; and
 -- those that ran outside the window. A line is printed to the second, after its step: one whose step the
 -- profile shows just before or after the window is not in it. Farther off, the clocks contradict each other.
+-- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH runs AS (
   SELECT p.run_id, w.from_ns, w.to_ns, x.run_id IS NOT NULL AS is_logged, x.recomputed_tokens
   FROM (SELECT DISTINCT run_id FROM int_gpu_ledger) AS p

@@ -16,7 +16,7 @@ WITH parts AS (
       'share_high': 1 - s.prefill_ratio - s.decode_ratio - s.recompute_ratio}
   ]) AS u(part)
   -- ratios are kept to a billionth
-  WHERE part.work <> 'unattributed' OR part.share > 1e-9
+  WHERE greatest(part.share, part.share_high) > CASE WHEN part.work = 'unattributed' THEN 1e-9 ELSE 0 END
 ), shared AS (
   SELECT p.run_id, p.gpu_step_ix, p.work, coalesce(o.outcome, 'unknown') AS outcome,
     p.share * coalesce(o.share, 1.0) AS share,
