@@ -334,7 +334,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
                 raise
             work.target(table, "run").unlink(missing_ok=True)
             work.problems.append((None, output.made_while_written[table](error)))
-    _mark_waits(work, parts)
+    _mark_waits(work, parts, output.aside)
     put("runs", [_run_row(work, digest, facts, output, usable)])
     put("sources", _source_rows(work, output))
     put("problems", _problem_rows(work))
@@ -375,7 +375,7 @@ def _mark_losses(work: _Work, found: list[tuple[str, Losses]]) -> None:
         work.problems += [(source, p) for p in losses.problems()]
 
 
-def _mark_waits(work: _Work, parts: Mapping[str, list[Path]]) -> None:
+def _mark_waits(work: _Work, parts: Mapping[str, list[Path]], aside: Mapping[str, str]) -> None:
     """Mark the captures in which operations waited though their device did nothing."""
     if not parts.get("gpu_busy") or not parts.get("gpu_launches"):
         return
@@ -383,7 +383,7 @@ def _mark_waits(work: _Work, parts: Mapping[str, list[Path]]) -> None:
 
     busy, operations, launches = (parts[t] for t in ("gpu_busy", "gpu_ops", "gpu_launches"))
     told = [r for r in work.results if r.parts.get("gpu_captures") and has_open_gaps(r)]
-    known = {r.source_id for r in told}
+    known = {r.source_id for r in told} | aside.keys()
     found = [one for path in busy for one in waited(path, operations, launches, known)]
     _mark_losses(work, losses_of_steps(work.results, found))
 
