@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation")
 EVERYTHING = (*DEVICE, "cuda_runtime", "user_annotation")
 
 
-def without_stretch(events: Events, categories: Iterable[str]) -> Events:
+def without_stretch(events: Events, categories: Collection[str]) -> Events:
     """Take the events of some categories out of the fifth tenth of a trace."""
     times = [float(e["ts"]) for e in events if "cat" in e]
     first, span = min(times), max(times) - min(times)

@@ -124,6 +124,7 @@ def empty_steps(operations: Path, launches: Path | None, marks: Marks) -> Empty:
     if any(bool((t.watched & ~t.shown).any()) or not t.shown.any() for t in found):
         see_kernels(operations, found)
     out = Empty()
+    idle: dict[str | None, int] = {}
     if not any(t.shown.any() for t in found):
         out.without_any = max(int(t.watched.sum()) for t in found)
     for thread in found:
@@ -137,7 +138,9 @@ def empty_steps(operations: Path, launches: Path | None, marks: Marks) -> Empty:
         if gone.any():
             low, high = thread.start_ns[gone], thread.until_ns[gone]
             high = first_after(operations, thread.process, high, thread.reach.last_ns)
-            out.idle_ns += idle_within(operations, thread.process, low, high)
+            more = idle_within(operations, thread.process, low, high)
+            idle[thread.process] = idle.get(thread.process, 0) + more
+            out.idle_ns = max(idle.values())
     return out
 
 

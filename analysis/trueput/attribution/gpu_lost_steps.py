@@ -50,7 +50,7 @@ class LostSteps:
     what: str
     """What is lost, for people: `lost` of `steps` ..."""
     idle_ns: int
-    """The idle time in which it may have run."""
+    """The idle time in which it may have run, of the device or process with most of it."""
     span_ns: int
     """How long the file watched."""
     shows_no_kernel: bool = False
@@ -142,7 +142,7 @@ def _between(
         if gone.any():
             lost += int(missing[gaps][gone].sum())
             until = first_after(operations, process, high[gone], span.last_ns)
-            idle += idle_within(operations, process, low[gone], until)
+            idle = max(idle, idle_within(operations, process, low[gone], until))
     if not lost:
         return []
     what = "iterations of the log are not in it, though those before and after are"

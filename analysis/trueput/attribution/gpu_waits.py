@@ -88,7 +88,7 @@ def waited(
             ends += gaps.size
             waits = _waits(part, called, process, gaps) if gaps.size else np.zeros(0, np.int64)
             count += waits.size
-            idle += int(waits.sum())
+            idle = max(idle, int(waits.sum()))
         if count:
             what = "gaps of over 1 ms end with an operation launched before them, which waited"
             found.append(

@@ -339,7 +339,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
             work.target(table, "run").unlink(missing_ok=True)
             work.problems.append((None, output.made_while_written[table](error)))
     work.problems += _gpus_unseen(work, parts.get("gpu_op_totals", []))
-    _mark_waits(work, parts)
+    _mark_waits(work, parts, output.aside)
     put("runs", [_run_row(work, digest, facts, output, usable)])
     put("sources", _source_rows(work, output))
     put("problems", _problem_rows(work))
@@ -395,7 +395,7 @@ def _gpus_unseen(work: _Work, totals: list[Path]) -> list[tuple[str | None, Prob
     return [(None, Problem("INGEST015", Severity.INFO, text, count=int(count) - shown))]
 
 
-def _mark_waits(work: _Work, parts: Mapping[str, list[Path]]) -> None:
+def _mark_waits(work: _Work, parts: Mapping[str, list[Path]], aside: Mapping[str, str]) -> None:
     """Mark the captures in which operations waited though their device did nothing."""
     if not parts.get("gpu_busy") or not parts.get("gpu_launches"):
         return
@@ -403,7 +403,7 @@ def _mark_waits(work: _Work, parts: Mapping[str, list[Path]]) -> None:
 
     busy, operations, launches = (parts[t] for t in ("gpu_busy", "gpu_ops", "gpu_launches"))
     told = [r for r in work.results if r.parts.get("gpu_captures") and has_open_gaps(r)]
-    known = {r.source_id for r in told}
+    known = {r.source_id for r in told} | aside.keys()
     found = [one for path in busy for one in waited(path, operations, launches, known)]
     _mark_losses(work, losses_of_steps(work.results, found))
 
