@@ -110,6 +110,15 @@ def test_a_scrape_alone(fixtures: Path, tmp_path: Path) -> None:
     assert "--otlp-traces-endpoint" in advice["queueing, prefill and decode of each request"]
 
 
+def test_a_log_alone_bounds_what_it_does_not_tell(fixtures: Path, tmp_path: Path) -> None:
+    """60 requests and 60 lines `"POST /v1/completions HTTP/1.1" 200`, and of no request an end."""
+    found, _ = alone(fixtures, tmp_path / "log", f"vllm_cpu/{RUN}/server.log.gz")
+    (row,) = found["goodput"]
+    assert row["answered_requests"] == 60
+    assert (row["complete_requests"], row["unknown_requests"]) == (None, 60)
+    assert (row["complete_requests_low"], row["complete_requests_high"]) == (0, 60)
+
+
 def test_spans_alone(fixtures: Path, tmp_path: Path) -> None:
     found, advice = alone(fixtures, tmp_path / "spans", f"vllm_cpu/{RUN}/otlp.jsonl.gz")
     rows = found["request_phases"]

@@ -147,6 +147,8 @@ def test_engine_side_of_other_clients(
     (row,) = rows_of("goodput", run)
     assert row["sent_requests"] == sent
     assert (row["complete_requests"], row["aborted_requests"]) == (finished, aborted)
+    # the log has one `"POST /v1/... 200` for each: who left in the midst of a stream was answered
+    assert row["answered_requests"] == sent
     assert row["good_requests"] is None, "no objective is known"
     assert row["client_claimed_complete_requests"] is None, "the client's files are not read"
 

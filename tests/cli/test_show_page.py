@@ -10,30 +10,74 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from trueput.cli.pages.show_page import _ledger, _outcomes, draw
+from trueput.cli.commands.runs import _complete
+from trueput.cli.pages.show_page import _claim, _ledger, _outcomes, draw
 
 
 @pytest.mark.parametrize(
     ("answered", "complete", "good", "unknown", "shown"),
     [
-        # every open request may have been counted as answered already
-        (120, 0, 0, 120, ["120", "120", "120", "0 to 120", "0 to 120"]),
-        (50, 40, 30, 20, ["120", "120", "50 to 70", "40 to 60", "30 to 50"]),
-        (120, 120, 120, 0, ["120", "120", "120", "120", "120"]),
+        ((120, 120), (0, 120), (0, 120), 120, ["120", "120", "120", "0 to 120", "0 to 120"]),
+        ((50, 70), (40, 60), (30, 50), 20, ["120", "120", "50 to 70", "40 to 60", "30 to 50"]),
+        ((120, 120), (120, 120), (120, 120), 0, ["120", "120", "120", "120", "120"]),
     ],
 )
 def test_no_count_exceeds_the_one_before(
-    answered: int, complete: int, good: int, unknown: int, shown: list[str]
+    answered: tuple[int, int],
+    complete: tuple[int, int],
+    good: tuple[int, int],
+    unknown: int,
+    shown: list[str],
 ) -> None:
     row: dict[str, Any] = defaultdict(lambda: None)
     row |= {"window_rule": "all", "basis": "bounded", "planned_requests": 120,
-            "sent_requests": 120, "answered_requests": answered, "complete_requests": complete,
-            "good_requests": good, "late_requests": complete - good,
-            "unknown_requests": unknown}  # fmt: skip
+            "sent_requests": 120, "unknown_requests": unknown}  # fmt: skip
+    for name, (low, high) in {"answered": answered, "complete": complete, "good": good}.items():
+        row |= {f"{name}_requests_low": low, f"{name}_requests_high": high}
+        row |= {f"{name}_requests": low if low == high else None}
     out = io.StringIO()
     _outcomes(Console(file=out, width=160), row)
     (counts,) = [line for line in out.getvalue().splitlines() if line.strip().startswith("120")]
     assert re.split(r"\s{2,}", counts.strip()) == shown
+
+
+@pytest.mark.parametrize(
+    ("claimed", "bounds", "basis", "word"),
+    [
+        (60, (60, 60), "measured", "the same"),
+        (59, (60, 60), "measured", "NOT the same"),
+        (60, (55, 75), "bounded", "the other records leave it open"),
+        (80, (55, 75), "bounded", "NOT the same"),
+        (60, (60, 60), "reported", "no other record here checks it"),
+        # nobody checks the client, and yet it contradicts itself
+        (59, (60, 60), "reported", "NOT the same as its own records"),
+        (59, (None, None), "reported", "no other record here checks it"),
+    ],
+)
+def test_what_the_client_claims_is_held_against_the_bounds(
+    claimed: int, bounds: tuple[int | None, int | None], basis: str, word: str
+) -> None:
+    row = {"client_claimed_complete_requests": claimed, "basis": basis,
+           "complete_requests_low": bounds[0], "complete_requests_high": bounds[1]}  # fmt: skip
+    out = io.StringIO()
+    _claim(Console(file=out, width=160), row)
+    assert out.getvalue().strip() == f"the client claims {claimed} complete: {word}"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "planned", "shown"),
+    [
+        ((60, 60), 60, "60 of 60"),
+        ((0, 60), 60, "0 to 60 of 60"),
+        ((44, 44), None, "44"),  # counters alone say how many ended, not how many were to
+        ((None, None), 60, None),
+    ],
+)
+def test_runs_shows_what_is_complete_as_far_as_files_tell(
+    bounds: tuple[int | None, int | None], planned: int | None, shown: str | None
+) -> None:
+    row = {"complete_requests_low": bounds[0], "complete_requests_high": bounds[1]}
+    assert _complete({**row, "planned_requests": planned}) == shown
 
 
 def ledger_page(basis: str, time_ns: int, high_ns: int) -> str:

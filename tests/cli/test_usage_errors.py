@@ -216,3 +216,12 @@ def test_a_reader_that_leaves_does_not_change_the_verdict(store: Path) -> None:
     )  # fmt: skip
     assert done.stdout == "1\n"
     assert done.stderr == ""
+
+
+def test_a_page_of_an_unusable_run_says_so_to_the_shell_too(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "run.toml").write_text("gpu_count = 1\n")
+    done = Program(tmp_path / "store")("show", str(run))
+    assert done.code == 2
+    assert "too little of this run could be read" in done.stdout

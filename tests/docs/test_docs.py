@@ -103,6 +103,19 @@ def test_problem_codes_that_the_code_emits_are_documented() -> None:
     assert emitted - set(problem_codes()) == set()
 
 
+CODE = re.compile(r"\b[A-Z]{3,}[0-9]{3}\b")
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *HAND_WRITTEN], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_what_the_pages_tell_to_explain_can_be_explained(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert set(CODE.findall(text)) <= set(problem_codes())
+    for term in re.findall(r"trueput explain ([\w-]+)", text):
+        assert explain(term)
+
+
 def test_the_words_of_columns_stand_in_the_glossary() -> None:
     for table, column in (
         ("request_outcomes", "outcome"),

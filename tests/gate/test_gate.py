@@ -89,6 +89,28 @@ def test_refusing_fast_is_flagged_although_survivors_are_faster() -> None:
     assert hidden.candidate == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(
+    ("complete", "outcome"),
+    [
+        ((40, 50), "flagged"),  # half are lost, whatever became of the other ten
+        ((50, 100), "inconclusive"),  # nobody says what became of half of them
+        ((99, 100), "pass"),
+    ],
+)
+def test_requests_of_unknown_end_bound_the_share_of_lost_ones(
+    complete: tuple[int, int], outcome: str
+) -> None:
+    bounds = {
+        f"complete_requests_{end}": n for end, n in zip(("low", "high"), complete, strict=True)
+    }
+    cand = [
+        replace(one, goodput={**(one.goodput or {}), "complete_requests": None, **bounds})
+        for one in repeats("b", 3, "g" * 100)
+    ]
+    found = worst(judge(repeats("a", 3, "g" * 100), cand), "hidden-failures")
+    assert found.outcome == outcome
+
+
 def test_recompute_blocks_only_where_goodput_did_not_rise() -> None:
     stalled = judge(repeats("a", 3), repeats("b", 3, recomputed=0.3))
     assert stalled.verdict is Verdict.FLAGGED

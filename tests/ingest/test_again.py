@@ -210,3 +210,41 @@ def test_results_appended_to_one_file_stay_apart(tmp_path: Path) -> None:
     assert len({r["session"] for r in rows}) == 2
     assert {r["outcome"] for r in rows} == {"good"}
     assert sql("FROM check_requests_unique", reading).rows == []
+
+
+def test_a_question_about_a_path_of_which_nothing_is_left_keeps_the_run(tmp_path: Path) -> None:
+    """Only `ingest` may replace: a question about a path whose files went away loses nothing."""
+    run, store = tmp_path / "run", tmp_path / "store"
+    write_log(run / "server.log")
+    (run / "run.toml").write_text("gpu_count = 1\n")
+    ingest([run], store=store)
+    before = content(store, "run")
+    for left in (None, b"\x1f\x8b\x08", b""):  # gone, cut to the head of an archive, emptied
+        (run / "server.log").unlink(missing_ok=True)
+        if left is not None:
+            (run / "server.log").write_bytes(left)
+        said: list[str] = []
+        how = Reading(store=store, note=said.append)
+        (found,) = find_runs(run)
+        beside = ensure_run(found, how)
+        assert beside.startswith("run~")
+        assert "`run` stays as it was" in said[0]
+        assert content(store, "run") == before
+        assert ensure_run(found, how) == beside
+        usable = sql("SELECT run_id, usable FROM runs ORDER BY run_id", how).dicts()
+        assert {r["run_id"]: r["usable"] for r in usable} | {"run": True, beside: False} == {
+            r["run_id"]: r["usable"] for r in usable
+        }
+    named = {n for m in Store(store).manifests().values() for ns in m.files.values() for n in ns}
+    assert named == {p.relative_to(store).as_posix() for p in store.rglob("*.parquet")}
+    write_log(run / "server.log")
+    assert ensure_run(find_runs(run)[0], Reading(store=store)) == "run"
+
+
+def test_a_question_about_a_path_that_still_tells_something_reads_it_anew(tmp_path: Path) -> None:
+    run, store = tmp_path / "run", tmp_path / "store"
+    write_log(run / "server.log", 4)
+    ingest([run], store=store)
+    write_log(run / "server.log", 2)
+    assert ensure_run(find_runs(run)[0], Reading(store=store)) == "run"
+    assert rows_of(store, "run", "engine_steps").num_rows == 6

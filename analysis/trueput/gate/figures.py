@@ -168,12 +168,22 @@ class RunFigures:
     def complete(self) -> int | None:
         """Planned requests that ended as asked; ``None`` where that is not known."""
         found, good, late = (self.count(name) for name in ("complete", "good", "late"))
-        return good + late if found is None and good is not None and late is not None else found
+        if found is not None or self.complete_bounds is not None:
+            return found
+        return good + late if good is not None and late is not None else None
+
+    @property
+    def complete_bounds(self) -> tuple[int, int] | None:
+        """Least and most planned requests that ended as asked, where a file bounds them."""
+        low, high = (whole(self.goodput, f"complete_requests_{end}") for end in ("low", "high"))
+        return None if low is None or high is None else (low, high)
 
     @property
     def answered_none(self) -> bool:
-        """True where none of the planned requests ended as asked."""
-        return bool(self.count("planned")) and self.complete == 0
+        """True where none of the planned requests is known to have ended as asked."""
+        bounds = self.complete_bounds
+        fewest = self.complete if bounds is None else bounds[0]
+        return bool(self.count("planned")) and fewest == 0
 
     def why_unusable(self) -> str | None:
         """Say why nothing can be judged from this run; ``None`` when something can."""
@@ -181,7 +191,7 @@ class RunFigures:
             return self.unusable
         planned = self.count("planned")
         if planned and self.count("unknown") == planned:
-            what = "what its objective limits" if self.count("complete") else (
+            what = "what its objective limits" if not self.answered_none else (
                 "how it ended or how long it took")  # fmt: skip
             return f"tells of none of its {planned} requests {what}"
         counts = [planned, self.count("sent")]

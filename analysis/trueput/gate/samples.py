@@ -144,11 +144,16 @@ def _gaps_are_lost(requests: Requests) -> bool:
 
 
 def lost_share(run: RunFigures) -> Sample | None:
-    """Return planned requests that did not end as asked, as a share; needs the planned count."""
+    """Return planned requests that did not end as asked, as a share; needs the planned count.
+
+    With bounds where no file tells how some ended.
+    """
     planned, complete = run.count("planned"), run.complete
-    if not planned or complete is None:
+    bounds = run.complete_bounds if complete is None else (complete, complete)
+    if not planned or bounds is None:
         return None
-    return Sample.exact(min(max(1 - complete / planned, 0.0), 1.0), trials=planned)
+    high, low = (min(max(1 - count / planned, 0.0), 1.0) for count in bounds)
+    return Sample(low, high, (low + high) / 2, trials=planned)
 
 
 def recomputed_share(run: RunFigures) -> Sample | None:

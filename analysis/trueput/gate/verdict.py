@@ -210,7 +210,8 @@ def _unusable(side: str, runs: Sequence[RunFigures]) -> str | None:
 def _answered_none(base: Sequence[RunFigures]) -> str | None:
     """Say which runs of the baseline answered nothing: no candidate could be worse than they."""
     silent = [
-        f"none of the {run.count('planned')} requests of {run.run_id} ended as asked"
+        f"none of the {run.count('planned')} requests of {run.run_id} "
+        f"{'ended' if run.complete == 0 else 'is known to have ended'} as asked"
         for run in base
         if run.answered_none
     ]
@@ -286,7 +287,9 @@ def _verdict(
     if found := _blocking(findings, Outcome.FLAGGED):
         return Verdict.FLAGGED, _names(found)
     if silent := [run.run_id for run in case.runs if run.answered_none]:
-        return Verdict.INCONCLUSIVE, f"no request ended as asked in {', '.join(silent)}"
+        some = any(run.complete is None for run in case.runs if run.answered_none)
+        ended = "is known to have ended" if some else "ended"
+        return Verdict.INCONCLUSIVE, f"no request {ended} as asked in {', '.join(silent)}"
     if found := _blocking(findings, Outcome.INCONCLUSIVE):
         return Verdict.INCONCLUSIVE, _names(found)
     if held_back := [item for item in case.differences if item.holds_back]:

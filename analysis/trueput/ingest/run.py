@@ -71,7 +71,8 @@ class Ingested:
     """What came of one run."""
 
     run_id: str
-    state: Literal["new", "replaced", "unchanged"]
+    state: Literal["new", "replaced", "unchanged", "kept"]
+    """kept: nothing was written, because a usable run would have been lost."""
     files: int
     unclaimed: tuple[str, ...]
     """Files of no known format, or that cannot be read."""
@@ -128,11 +129,13 @@ def ingest_run(
     *,
     needs_claim: bool = False,
     replace: bool = False,
+    spare_usable: bool = False,
 ) -> Ingested:
     """Put one run into the store, replacing what it held under this run_id.
 
     With `needs_claim` a run of which no source claims a file raises InputError; else it is kept
-    as an unusable run that says what was tried.
+    as an unusable run that says what was tried. With `spare_usable` such a run does not replace a
+    usable one of other bytes: that one stays, and the state is `kept`.
 
     Same bytes as before, the same reader and all files of the run in place: nothing changes, unless
     `replace` asks for it. A kill at any point leaves the run as it was before. Waits while another
@@ -160,6 +163,10 @@ def ingest_run(
             raise InputError(f"`{folder.root}`: no file of it is of a known format")
         _read_all(work, tasks, progress)
         manifest, done = _finish(work, digest)
+        if spare_usable and before and not done.usable and _is_lost(store, before, digest):
+            for name in (n for names in manifest.files.values() for n in names):
+                (store.root / name).unlink(missing_ok=True)
+            return Ingested(run_id, "kept", len(hashes), ())
         store.commit(manifest)
         return Ingested(
             run_id=run_id,
@@ -171,6 +178,17 @@ def ingest_run(
             problems=done.problems,
             usable=done.usable,
         )
+
+
+def _is_lost(store: Store, before: Manifest, digest: str) -> bool:
+    """Return whether a usable run of other bytes would be lost if it were replaced."""
+    if before.content_sha256 == digest or store.damaged(before):
+        return False
+    parts = [store.root / name for name in before.files.get("runs", ())]
+    try:
+        return any(all(pq.read_table(part).column("usable").to_pylist()) for part in parts)
+    except (OSError, KeyError, pa.ArrowException):  # no run that can be read
+        return False
 
 
 @contextmanager

@@ -21,6 +21,8 @@ class Story:
     control: GateResult
     candidate: dict[str, list[dict[str, Any]]]
     data: Path
+    store: Path | None = None
+    """The store that was given; None for the usual one."""
 
 
 def sample_data() -> Path:
@@ -52,4 +54,6 @@ def demo(data: Path | None = None, reading: Reading | None = None) -> Story:
         reading=how,
     )
     control = gate(side("control_baseline"), [side("control_candidate")], reading=how)
-    return Story(regression, control, show(str(folder / "regress_candidate"), how), folder)
+    return Story(
+        regression, control, show(str(folder / "regress_candidate"), how), folder, how.store
+    )

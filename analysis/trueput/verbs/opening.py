@@ -84,7 +84,11 @@ def _free_name(store: Store, folder: RunFolder, digest: str) -> str:
 
 
 def ensure_run(folder: RunFolder, reading: Reading) -> str:
-    """Ingest a run folder when it is new or changed; return its run_id."""
+    """Ingest a run folder when it is new or changed; return its run_id.
+
+    Where too little of the path can be read any more, a usable run that was read from it stays,
+    and what the path holds now is a run of its own.
+    """
     from trueput.ingest.folders import content_sha256
     from trueput.ingest.run import hash_run, ingest_run
 
@@ -92,13 +96,30 @@ def ensure_run(folder: RunFolder, reading: Reading) -> str:
     hashes = hash_run(folder)
     digest = content_sha256(hashes)
     run_id = _free_name(store, folder, digest)
-    held = store.held(run_id)
-    is_current = held and (held.content_sha256, held.reader_version) == (digest, READER_VERSION)
-    if held is None or not is_current or store.damaged(held):
-        ingest_run(folder, run_id, store, hashes, reading.progress)
+    beside = f"{folder.run_id}~{digest[:8]}"
+    if not _is_current(store, run_id, digest):
+        spares = run_id != beside
+        if spares and _is_current(store, beside, digest):
+            run_id = beside
+        else:
+            done = ingest_run(folder, run_id, store, hashes, reading.progress, spare_usable=spares)
+            if done.state == "kept":
+                reading.note(
+                    f"too little of `{folder.root}` can be read: `{run_id}` stays as it was"
+                )
+                run_id = beside
+                ingest_run(folder, run_id, store, hashes, reading.progress)
         if run_id != folder.run_id:
             reading.note(f"`{folder.root}` is kept as `{run_id}`: the name is taken")
     return run_id
+
+
+def _is_current(store: Store, run_id: str, digest: str) -> bool:
+    """Return whether the store holds these bytes under a run_id, read by this reader and whole."""
+    held = store.held(run_id)
+    if held is None or (held.content_sha256, held.reader_version) != (digest, READER_VERSION):
+        return False
+    return not store.damaged(held)
 
 
 def _unknown(name: str, store: Store) -> InputError:

@@ -8,8 +8,8 @@ from trueput.verbs.opening import Reading, damaged_run, open_runs
 
 _QUERY = """
 SELECT r.run_id, r.engine, r.engine_version, r.model, g.session, g.planned_requests,
-  g.complete_requests, g.slo, g.goodput_rps, c.preemptions, c.recomputed_tokens, r.files,
-  r.problem_rows, r.usable
+  g.complete_requests, g.complete_requests_low, g.complete_requests_high, g.slo, g.goodput_rps,
+  c.preemptions, c.recomputed_tokens, r.files, r.problem_rows, r.usable
 FROM runs AS r
 LEFT JOIN goodput AS g ON g.run_id = r.run_id
 LEFT JOIN recompute AS c ON c.run_id = r.run_id

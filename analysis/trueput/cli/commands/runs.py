@@ -35,6 +35,15 @@ def command(
     emit(writers, format_, output)
 
 
+def _complete(row: Mapping[str, Any]) -> str | None:
+    """Return how many of the planned requests are complete; a range where files leave it open."""
+    low, high = row["complete_requests_low"], row["complete_requests_high"]
+    if low is None:
+        return None
+    told = f"{low}" if low == high else f"{low} to {high}"
+    return told if row["planned_requests"] is None else f"{told} of {row['planned_requests']}"
+
+
 def _page(rows: Sequence[Mapping[str, Any]]) -> Grid:
     """Return the runs for people: what fits beside each other, in words that wrap."""
     from trueput.cli.output import Grid
@@ -47,8 +56,7 @@ def _page(rows: Sequence[Mapping[str, Any]]) -> Grid:
             " ".join(str(r[k]) for k in ("engine", "engine_version") if r[k]) or None,
             r["model"],
             None if r["slo"] is None else r["slo"].replace(",", ", "),
-            None if r["complete_requests"] is None
-            else f"{r['complete_requests']} of {r['planned_requests']}",
+            _complete(r),
             None if r["goodput_rps"] is None else rate(r["goodput_rps"]),
             r["preemptions"],
             r["recomputed_tokens"],

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from trueput.cli import options
+from trueput.errors import ExitCode
 
 ORDER = 30
 
@@ -39,3 +40,5 @@ def command(
         "csv": lambda: show_page.to_csv(found),
     }
     emit(writers, format_, output, draw)
+    if not all(r["usable"] for r in found["runs"]):
+        raise typer.Exit(int(ExitCode.UNUSABLE))

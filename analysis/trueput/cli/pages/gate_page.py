@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from trueput.cli.output import to_csv as grid_csv
 from trueput.cli.pages.differences import draw_differences
 from trueput.cli.pages.layout import heading, say, table
 from trueput.gate.classes import counts_text
+from trueput.gate.policy import BLOCKING
 from trueput.gate.render.amounts import amount, not_applicable, unit_after
 from trueput.gate.rule_api import Finding, Outcome
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
@@ -89,14 +91,13 @@ def _findings(console: Console, candidate: CandidateResult) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    shown = [f for f in candidate.findings if f.outcome is not Outcome.NOT_APPLICABLE]
-    rule = ""
+    shown = _by_severity(candidate.findings)
+    headed: tuple[str, str] | None = None
     for finding in shown:
-        if finding.rule != rule:
-            rule = finding.rule
-            weight = "" if finding.severity == "blocking" else "  informing"
-            line = Text("  " + rule, "bold")
-            line.append(weight, "not bold dim")
+        if (finding.rule, finding.severity) != headed:
+            headed = finding.rule, finding.severity
+            line = Text("  " + finding.rule, "bold")
+            line.append(_weight(finding, shown), "not bold dim")
             console.print(line)
         mark = finding.outcome.value.replace("_", " ")
         grid = Table.grid(padding=(0, 1, 0, 0))
@@ -113,6 +114,20 @@ def _findings(console: Console, candidate: CandidateResult) -> None:
     sentences = [x.strip(" .") for f in shown for x in f.scope.split(". ")]
     for sentence in dict.fromkeys(sentences):
         say(console, f"{sentence}.", "dim")
+
+
+def _by_severity(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings that apply, rule by rule, of each those that may decide first."""
+    applied = [f for f in findings if f.outcome is not Outcome.NOT_APPLICABLE]
+    rules = list(dict.fromkeys(f.rule for f in applied))
+    return sorted(applied, key=lambda f: (rules.index(f.rule), f.severity != BLOCKING))
+
+
+def _weight(finding: Finding, shown: Sequence[Finding]) -> str:
+    """Return what a heading says of the severity of its findings; blocking goes without saying
+    unless the rule has others that only inform."""
+    others = any(f.rule == finding.rule and f.severity != BLOCKING for f in shown)
+    return f"  {finding.severity}" if others else ""
 
 
 def _figures(finding: Finding) -> str:

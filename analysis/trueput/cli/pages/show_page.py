@@ -71,29 +71,12 @@ def _outcomes(console: Console, row: dict[str, Any]) -> None:
     window = f"window `{row['window_rule']}`, {span(row['window_ns'])}"
     heading(console, "Requests", "  ".join(p for p in (session, window, row["basis"]) if p))
     chain = ("planned", "sent", "answered", "complete", "good")
-    unknown = row["unknown_requests"] or 0
-    # a complete request of unknown latency is complete all the same
-    judged = (row["good_requests"] or 0) + (row["late_requests"] or 0)
-    untimed = (row["complete_requests"] or 0) - judged if row["good_requests"] is not None else 0
-    open_count = max(0, unknown - untimed)
-    known = []
-    most: int | None = None
-    for name in chain:
-        value = row[f"{name}_requests"]
-        more = 0 if name in {"planned", "sent"} else unknown if name == "good" else open_count
-        known.append(count(value))
-        if value is None:
-            continue
-        # a request of unknown end may have been counted as answered already
-        most = value + more if most is None else min(value + more, most)
-        if most > value:
-            known[-1] += f" to {count(most)}"
-    table(console, chain, [known], right=chain)
+    table(console, chain, [[_counted(row, name) for name in chain]], right=chain)
     ended = [(name, row[f"{name}_requests"]) for name in _OUTCOMES if row[f"{name}_requests"]]
     if ended:
         text = ", ".join(f"{count(n)} {name.replace('_', ' ')}" for name, n in ended)
         say(console, f"ended: {text}")
-    _claim(console, row, open_count)
+    _claim(console, row)
     if row["other_traffic_requests"]:
         say(console, f"other traffic, not counted: {count(row['other_traffic_requests'])}")
     if row["slo_not_applicable_requests"]:
@@ -112,16 +95,26 @@ def _outcomes(console: Console, row: dict[str, Any]) -> None:
     table(console, names, [cells], right=names)
 
 
-def _claim(console: Console, row: dict[str, Any], open_count: int) -> None:
-    claimed, complete = row["client_claimed_complete_requests"], row["complete_requests"]
+def _counted(row: dict[str, Any], name: str) -> str:
+    """Return how many requests got so far; a range where no file tells it of some."""
+    low, high = row.get(f"{name}_requests_low"), row.get(f"{name}_requests_high")
+    if row[f"{name}_requests"] is None and low is not None and high is not None:
+        return f"{count(low)} to {count(high)}"
+    return count(row[f"{name}_requests"])
+
+
+def _claim(console: Console, row: dict[str, Any]) -> None:
+    claimed = row["client_claimed_complete_requests"]
+    low, high = row["complete_requests_low"], row["complete_requests_high"]
     if claimed is None:
         return
-    if complete is None or row["basis"] == "reported":
+    unchecked = low is None or row["basis"] == "reported"
+    if low is not None and not low <= claimed <= high:
+        word = "NOT the same as its own records" if unchecked else "NOT the same"
+    elif unchecked:
         word = "no other record here checks it"
-    elif open_count and complete <= claimed <= complete + open_count:
-        word = "the other records leave it open"
     else:
-        word = "the same" if claimed == complete else "NOT the same"
+        word = "the same" if low == high else "the other records leave it open"
     say(console, f"the client claims {count(claimed)} complete: {word}")
 
 

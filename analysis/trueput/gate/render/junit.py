@@ -73,9 +73,12 @@ def _held_back(candidate: CandidateResult) -> str:
 
 
 def _rule_case(candidate: CandidateResult, rule: str, found: Sequence[Finding]) -> Xml.Element:
-    """Return one rule's case; its findings come with the worst first, which decides it."""
-    worst = found[0]
-    blocking = any(f.severity == BLOCKING and f.outcome is worst.outcome for f in found)
+    """Return one rule's case; its findings come with the worst first, which decides it.
+
+    Of several as bad, one that blocks does.
+    """
+    decides = [f for f in found if f.severity == BLOCKING and f.outcome is found[0].outcome]
+    worst, blocking = (decides or found)[0], bool(decides)
     text = "\n".join(_told(finding) for finding in found)
     kind, message = None, ""
     if worst.outcome is Outcome.INCONCLUSIVE:

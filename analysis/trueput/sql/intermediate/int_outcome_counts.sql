@@ -1,39 +1,63 @@
 -- One row per run and load session: how its planned requests ended, inside the run's window.
 -- Attainment counts a request by its send, goodput by its end; a request without an instant counts.
-SELECT
-  o.run_id, o.session,
-  count(*) FILTER (sent_in) AS planned,
-  count(*) FILTER (sent_in AND outcome IS DISTINCT FROM 'not_sent') AS sent,
-  count(*) FILTER (sent_in AND answered) AS answered,
-  count(*) FILTER (sent_in AND complete) AS complete,
-  count(*) FILTER (sent_in AND outcome = 'good') AS good,
-  count(*) FILTER (sent_in AND outcome = 'late') AS late,
-  count(*) FILTER (sent_in AND outcome = 'rejected') AS rejected,
-  count(*) FILTER (sent_in AND outcome = 'failed') AS failed,
-  count(*) FILTER (sent_in AND outcome = 'aborted') AS aborted,
-  count(*) FILTER (sent_in AND outcome = 'unfinished') AS unfinished,
-  count(*) FILTER (sent_in AND outcome = 'not_sent') AS not_sent,
-  count(*) FILTER (sent_in AND outcome = 'unknown') AS unknown,
-  count(*) FILTER (sent_in AND slo_not_applicable) AS slo_not_applicable,
-  -- requests of which a server's or engine's record says the same or more than the client claims
-  count(*) FILTER (sent_in AND (server_status IS NOT NULL OR engine_status IS NOT NULL)) AS checked,
-  count(*) FILTER (ended_in AND outcome = 'good') AS good_ends,
-  count(*) FILTER (ended_in AND outcome = 'unknown') AS unknown_ends,
-  count(*) FILTER (ended_in AND complete) AS complete_ends,
-  CAST(sum(output_tokens) FILTER (ended_in AND outcome IS DISTINCT FROM 'not_sent') AS BIGINT) AS output_tokens,
-  CAST(sum(output_tokens) FILTER (ended_in AND outcome = 'good') AS BIGINT) AS good_output_tokens,
-  CAST(sum(output_tokens) FILTER (
-    ended_in AND outcome IN ('late', 'failed', 'aborted', 'rejected', 'unfinished')) AS BIGINT) AS wasted_output_tokens
-FROM (
-  SELECT q.*,
-    w.window_rule = 'all' OR q.sent_at_ns IS NULL OR q.sent_at_ns BETWEEN w.from_ns AND w.to_ns AS sent_in,
-    w.window_rule = 'all' OR q.ended_at_ns IS NULL OR q.ended_at_ns BETWEEN w.from_ns AND w.to_ns AS ended_in,
-    q.outcome IS DISTINCT FROM 'not_sent' AND (
-      q.complete OR q.outcome = 'rejected' OR q.output_tokens > 0 OR q.ttft_ns IS NOT NULL
-      OR (q.outcome = 'failed' AND q.failure_kind IN ('http_error', 'stream_error', 'empty', 'short_output'))
-    ) AS answered
-  FROM int_outcomes AS q
-  LEFT JOIN int_windows AS w ON w.run_id = q.run_id AND w.session IS NOT DISTINCT FROM q.session
-  WHERE q.outcome IS DISTINCT FROM 'other_traffic'
-) AS o
-GROUP BY o.run_id, o.session
+-- answered and complete count what is shown; *_open counts requests of which no file tells it. Where
+-- servers say how many responses began, at least so many of the whole load were answered as are left
+-- when everything else has had one that may have.
+WITH counted AS (
+  SELECT
+    o.run_id, o.session,
+    count(*) FILTER (sent_in) AS planned,
+    count(*) FILTER (sent_in AND outcome IS DISTINCT FROM 'not_sent') AS sent,
+    count(*) FILTER (sent_in AND answered) AS answered,
+    count(*) FILTER (sent_in AND answered IS NULL) AS answered_open,
+    count(*) FILTER (sent_in AND (outcome = 'rejected' OR failure_kind = 'http_error')) AS refused,
+    count(*) FILTER (sent_in AND outcome IS DISTINCT FROM 'not_sent' AND NOT answered) AS unanswered,
+    bool_and(window_rule = 'all') AS is_whole,
+    count(*) FILTER (sent_in AND complete) AS complete,
+    count(*) FILTER (sent_in AND complete IS NULL) AS complete_open,
+    count(*) FILTER (sent_in AND outcome = 'good') AS good,
+    count(*) FILTER (sent_in AND outcome = 'late') AS late,
+    count(*) FILTER (sent_in AND outcome = 'rejected') AS rejected,
+    count(*) FILTER (sent_in AND outcome = 'failed') AS failed,
+    count(*) FILTER (sent_in AND outcome = 'aborted') AS aborted,
+    count(*) FILTER (sent_in AND outcome = 'unfinished') AS unfinished,
+    count(*) FILTER (sent_in AND outcome = 'not_sent') AS not_sent,
+    count(*) FILTER (sent_in AND outcome = 'unknown') AS unknown,
+    count(*) FILTER (sent_in AND slo_not_applicable) AS slo_not_applicable,
+    -- requests of which a server's or engine's record says the same or more than the client claims
+    count(*) FILTER (sent_in AND (server_status IS NOT NULL OR engine_status IS NOT NULL)) AS checked,
+    count(*) FILTER (ended_in AND outcome = 'good') AS good_ends,
+    count(*) FILTER (ended_in AND outcome = 'unknown') AS unknown_ends,
+    count(*) FILTER (ended_in AND complete) AS complete_ends,
+    CAST(sum(output_tokens) FILTER (ended_in AND outcome IS DISTINCT FROM 'not_sent') AS BIGINT) AS output_tokens,
+    CAST(sum(output_tokens) FILTER (ended_in AND outcome = 'good') AS BIGINT) AS good_output_tokens,
+    CAST(sum(output_tokens) FILTER (
+      ended_in AND outcome IN ('late', 'failed', 'aborted', 'rejected', 'unfinished')) AS BIGINT) AS wasted_output_tokens
+  FROM (
+    SELECT q.*, w.window_rule,
+      w.window_rule = 'all' OR q.sent_at_ns IS NULL OR q.sent_at_ns BETWEEN w.from_ns AND w.to_ns AS sent_in,
+      w.window_rule = 'all' OR q.ended_at_ns IS NULL OR q.ended_at_ns BETWEEN w.from_ns AND w.to_ns AS ended_in,
+      CASE
+        WHEN q.outcome = 'not_sent' THEN false
+        WHEN q.complete OR q.outcome = 'rejected' OR q.output_tokens > 0 OR q.ttft_ns IS NOT NULL
+          OR q.http_status IS NOT NULL
+          OR (q.outcome = 'failed' AND q.failure_kind IN ('http_error', 'stream_error', 'empty', 'short_output')) THEN true
+        WHEN q.failure_kind IN ('timeout', 'engine_lost') THEN false
+        -- who left, or is of unknown end, may have had the head of a response
+      END AS answered
+    FROM int_outcomes AS q
+    LEFT JOIN int_windows AS w ON w.run_id = q.run_id AND w.session IS NOT DISTINCT FROM q.session
+    WHERE q.outcome IS DISTINCT FROM 'other_traffic'
+  ) AS o
+  GROUP BY o.run_id, o.session
+), told AS (
+  SELECT c.*,
+    CASE WHEN c.is_whole AND c.session IS NULL AND r.run_id IS NOT NULL
+      THEN not_negative(least(c.answered_open, c.refused + r.responses - r.others - c.unanswered - c.answered)) END AS answered_by_number
+  FROM counted AS c
+  LEFT JOIN int_responses AS r ON r.run_id = c.run_id
+)
+SELECT * EXCLUDE (refused, unanswered, is_whole, answered_by_number)
+  REPLACE (answered + coalesce(answered_by_number, 0) AS answered,
+    answered_open - coalesce(answered_by_number, 0) AS answered_open)
+FROM told

@@ -10,7 +10,7 @@ SELECT
   prompt_tokens, c_prompt_tokens AS client_prompt_tokens, cached_prompt_tokens, output_tokens, asked AS asked_output_tokens,
   CASE WHEN ruling <> 'not_sent' THEN sent_at_ns END AS sent_at_ns, ended_at_ns,
   coalesce(v_preemptions, preemptions) AS preemption_count,
-  c_status AS client_status,
+  http_status, c_status AS client_status,
   coalesce(s_bad_status, s_good_status) AS server_status,
   CASE WHEN e_aborted THEN 'aborted' WHEN e_finished THEN 'finished' WHEN e_failed THEN 'failed' END AS engine_status,
   has_undefined_test AND ruling = 'complete' AND slo IS NOT NULL AS slo_not_applicable

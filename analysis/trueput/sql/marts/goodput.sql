@@ -1,14 +1,22 @@
 -- One row per run (or load session): how many requests met their promise, and how fast.
 -- goodput_rps = good requests whose end lies in the window / window seconds.
 -- slo_attainment_ratio = good / planned. Without an objective good, late and goodput are NULL.
+-- answered, complete and good are NULL where a request may or may not be one of them; *_low and *_high
+-- then bound them.
 -- Where no request was recorded but histograms were, attainment and goodput are bounded.
 SELECT
   k.run_id, k.session, p.slo, w.window_rule, w.window_ns, seconds(w.window_ns) AS window_s,
   coalesce(d.gpu_count, d.profiled_gpus, d.engine_ranks) AS devices,
   coalesce(c.planned, n.asked_requests) AS planned_requests,
-  c.sent AS sent_requests, c.answered AS answered_requests,
-  coalesce(c.complete, m.finished) AS complete_requests,
-  CASE WHEN p.slo IS NOT NULL THEN c.good END AS good_requests,
+  c.sent AS sent_requests,
+  CASE WHEN c.answered_open = 0 THEN c.answered END AS answered_requests,
+  c.answered AS answered_requests_low, c.answered + c.answered_open AS answered_requests_high,
+  CASE WHEN c.run_id IS NULL THEN m.finished WHEN c.complete_open = 0 THEN c.complete END AS complete_requests,
+  coalesce(c.complete, m.finished) AS complete_requests_low,
+  coalesce(c.complete + c.complete_open, m.finished) AS complete_requests_high,
+  CASE WHEN p.slo IS NOT NULL AND c.unknown = 0 THEN c.good END AS good_requests,
+  CASE WHEN p.slo IS NOT NULL THEN c.good END AS good_requests_low,
+  CASE WHEN p.slo IS NOT NULL THEN c.good + c.unknown END AS good_requests_high,
   CASE WHEN p.slo IS NOT NULL THEN c.late END AS late_requests,
   c.rejected AS rejected_requests, c.failed AS failed_requests, c.aborted AS aborted_requests,
   c.unfinished AS unfinished_requests, c.not_sent AS not_sent_requests, c.unknown AS unknown_requests,
