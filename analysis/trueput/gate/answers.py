@@ -58,7 +58,7 @@ def answers_effect(
     tells no length. Lengths that are unknown in part widen the bounds, from no token to the longest
     known.
     """
-    sides = [[_of(run.requests) for run in side] for side in (baseline, candidate)]
+    sides = [[_of(run.sent_inside) for run in side] for side in (baseline, candidate)]
     if lost_as_shortest:
         sides = [sides[0], _filled(sides[1], [*sides[0], *sides[1]])]
     runs = [run for side in sides for run in side]

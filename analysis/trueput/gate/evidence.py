@@ -118,7 +118,7 @@ class Evidence:
     def answers_told(self) -> bool:
         """True where a run tells how long a complete answer is."""
         return any(
-            len(run.requests.known("output_tokens", run.requests.survived))
+            len(run.sent_inside.known("output_tokens", run.sent_inside.survived))
             for run in (*self.baseline, *self.candidate)
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
 
 from trueput.gate.requests import ClassCount, Request, Requests, none
@@ -46,6 +47,7 @@ class RunFigures:
     workload: Row | None = None
     gpu_state: tuple[Row, ...] = ()
     requests: Requests = field(default_factory=none)
+    window: tuple[int, int] | None = None
     classes: Mapping[str, ClassCount] = field(default_factory=dict)
     series: Mapping[str, Series] = field(default_factory=dict)
     asked_rate_rps: float | None = None
@@ -78,6 +80,7 @@ class RunFigures:
         rows: Mapping[str, Sequence[Row]],
         *,
         requests: Requests | None = None,
+        window: tuple[int, int] | None = None,
         classes: Mapping[str, ClassCount] | None = None,
         content_hash: str | None = None,
         measurement: str | None = None,
@@ -94,6 +97,7 @@ class RunFigures:
         ``measurement`` is a digest of what was measured, ``measured_files`` the hashes of the files
         that gave rows: runs that share either are one measurement. ``uncovered`` says what the
         engine's record lacks of the load: what is summed over its iterations is then not known.
+        ``window`` holds the offsets of a window that cuts the load, in ns from the first send.
         """
         run = _only(rows.get("runs"))
         workload = _only(rows.get("workload"))
@@ -123,6 +127,7 @@ class RunFigures:
             )
             if requests is None
             else requests,
+            window=window,
             classes=classes or {},
             series=_series(rows.get("activity_series") or ()),
             asked_rate_rps=_first(load, run, read=_rate),
@@ -154,6 +159,24 @@ class RunFigures:
             unusable=unusable,
             uncovered=uncovered,
         )
+
+    @cached_property
+    def sent_inside(self) -> Requests:
+        """The planned requests whose send lies in the window: what latencies and shares are of.
+
+        Offsets count from the window's begin; where the window is all of the load, the same as
+        ``requests``, which are those of the whole load.
+        """
+        if self.window is None:
+            return self.requests
+        return self.requests.within("sent_ns", *self.window)
+
+    @cached_property
+    def ended_inside(self) -> Requests:
+        """The planned requests whose end lies in the window: what its rates are of."""
+        if self.window is None:
+            return self.requests
+        return self.requests.within("end_ns", *self.window)
 
     @property
     def window_ns(self) -> int | None:

@@ -25,8 +25,8 @@ def percentile(run: RunFigures, name: str, share: float, with_failures: bool) ->
     """Return a nearest-rank latency percentile in ns; ``inf`` where it lies among the failures."""
     import numpy as np
 
-    values = np.sort(run.requests.known(name, run.requests.survived))
-    count = len(values) + (run.requests.lost() if with_failures else 0)
+    values = np.sort(run.sent_inside.known(name, run.sent_inside.survived))
+    count = len(values) + (run.sent_inside.lost() if with_failures else 0)
     if not count:
         return None
     place = max(0, math.ceil(share * count) - 1)
@@ -36,8 +36,8 @@ def percentile(run: RunFigures, name: str, share: float, with_failures: bool) ->
 def too_few(runs: Sequence[RunFigures], name: str, share: float, with_failures: bool) -> bool:
     """Tell whether a run has too few requests for a verdict on this percentile."""
     counts = [
-        len(run.requests.known(name, run.requests.survived))
-        + (run.requests.lost() if with_failures else 0)
+        len(run.sent_inside.known(name, run.sent_inside.survived))
+        + (run.sent_inside.lost() if with_failures else 0)
         for run in runs
     ]
     return share > 0.5 and min(counts, default=0) < requests_needed(share)

@@ -28,6 +28,7 @@ NUMBERS = (
     "output_tokens", "cached_prompt_tokens", "client_delay_ns", "client_queue_ns", "longest_gap_ns",
     "client_prompt_tokens",
 )  # fmt: skip
+_OFFSETS = ("sent_ns", "end_ns")
 _COMPLETE = (OUTCOMES.index("good"), OUTCOMES.index("late"))
 
 
@@ -144,6 +145,22 @@ class Requests:
 
         found: Mask = np.equal(self.outcome, OUTCOMES.index(name))
         return found
+
+    def within(self, name: str, from_ns: int, to_ns: int) -> Requests:
+        """Return the requests whose instant ``name`` lies in a window.
+
+        Offsets of the found ones count from its begin. A request without that instant counts as
+        inside, as in the view `goodput`.
+        """
+        import numpy as np
+
+        at = self.numbers[name]
+        chosen = np.isnan(at) | ((at >= from_ns) & (at <= to_ns))
+        numbers = {
+            column: values[chosen] - (from_ns if column in _OFFSETS else 0)
+            for column, values in self.numbers.items()
+        }
+        return Requests(self.outcome[chosen], self.survived[chosen], numbers)
 
     def lost(self) -> int:
         """Return how many sent requests did not end as asked."""

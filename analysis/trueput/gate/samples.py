@@ -33,7 +33,7 @@ def goodput(run: RunFigures, per_device: bool, single: bool) -> Sample | None:
     if sample is None:
         return None
     over = float(run.devices or 1) if per_device else 1.0
-    good = run.requests.is_outcome("good").astype(float)
+    good = run.ended_inside.is_outcome("good").astype(float)
     within = _within(run, good) if single else None
     return Sample(sample.low / over, sample.high / over, sample.value / over, within)
 
@@ -43,11 +43,11 @@ def attainment(run: RunFigures, single: bool) -> Sample | None:
     import numpy as np
 
     sample = bounded(run, "slo_attainment_ratio")
-    sent = run.requests.column("sent_ns")
+    sent = run.sent_inside.column("sent_ns")
     known, window = ~np.isnan(sent), span_ns(run)
     if sample is None or not single or not known.any() or window is None:
         return sample
-    good = run.requests.is_outcome("good")[known].astype(float)
+    good = run.sent_inside.is_outcome("good")[known].astype(float)
     within = sum_log_sd(sent[known], good, window, np.ones(len(good)))
     return replace(sample, within_sd=within)
 
@@ -74,7 +74,7 @@ def output_tokens(run: RunFigures, per_device: bool, single: bool) -> Sample | N
     if value is None:
         return None
     over = float(run.devices or 1) if per_device else 1.0
-    within = _within(run, run.requests.column("output_tokens")) if single else None
+    within = _within(run, run.ended_inside.column("output_tokens")) if single else None
     return Sample.exact(value / over, within)
 
 
@@ -85,7 +85,7 @@ def median(run: RunFigures, name: str, single: bool, *, with_failures: bool) -> 
     """
     import numpy as np
 
-    requests = run.requests
+    requests = run.sent_inside
     column, sent = requests.column(name), requests.column("sent_ns")
     chosen: Mask = requests.survived & ~np.isnan(column)
     values: Numbers = column[chosen]
@@ -114,10 +114,11 @@ def mean(run: RunFigures, name: str, single: bool) -> Sample | None:
     """
     import numpy as np
 
-    column, sent = run.requests.column(name), run.requests.column("sent_ns")
-    chosen: Mask = run.requests.survived & ~np.isnan(column)
+    requests = run.sent_inside
+    column, sent = requests.column(name), requests.column("sent_ns")
+    chosen: Mask = requests.survived & ~np.isnan(column)
     values: Numbers = column[chosen]
-    if not len(values) or (name == "longest_gap_ns" and _gaps_are_lost(run.requests)):
+    if not len(values) or (name == "longest_gap_ns" and _gaps_are_lost(requests)):
         return None
     window = span_ns(run)
     within = None
@@ -209,7 +210,8 @@ def basis_of(rows: Sequence[Row | None]) -> str:
 def span_ns(run: RunFigures) -> int | None:
     """Return the length over which the run's own variation is looked at: its window, from 0."""
     window = whole(run.goodput, "window_ns")
-    if text(run.goodput, "window_rule") in (None, "all") and window:
+    is_known = run.window is not None or text(run.goodput, "window_rule") in (None, "all")
+    if is_known and window:
         return window
     ends = run.requests.known("end_ns")
     return int(ends.max()) or None if len(ends) else None
@@ -219,7 +221,7 @@ def _within(run: RunFigures, amounts: Numbers) -> float | None:
     """Return the sd of the log of a sum over requests that ended, resampled by their ends."""
     import numpy as np
 
-    ends = run.requests.column("end_ns")
+    ends = run.ended_inside.column("end_ns")
     counted = ~np.isnan(ends) & ~np.isnan(amounts)
     window = span_ns(run)
     if not counted.any() or window is None:

@@ -20,15 +20,15 @@ _VIEWS = (
     "gpu_ledger", "batching", "prefix_cache", "routing", "workload", "gpu_state",
 )  # fmt: skip
 _SERIES = """
-SELECT t.run_id, m.metric, t.logged_at_ns - w.origin_ns AS offset_ns, sum(m.value) AS value
+SELECT t.run_id, m.metric, t.logged_at_ns - w.from_ns AS offset_ns, sum(m.value) AS value
 FROM int_steps AS t
 JOIN int_run_windows AS w ON w.run_id = t.run_id,
 UNNEST([
   {'metric': 'engine_step', 'value': CAST(t.elapsed_ns AS DOUBLE)},
   {'metric': 'scheduled_tokens', 'value': CAST(t.context_tokens + t.generation_tokens AS DOUBLE)}
 ]) AS u(m)
-WHERE t.logged_at_ns IS NOT NULL AND w.origin_ns IS NOT NULL AND m.value IS NOT NULL
-GROUP BY t.run_id, m.metric, t.logged_at_ns - w.origin_ns
+WHERE t.logged_at_ns IS NOT NULL AND w.from_ns IS NOT NULL AND m.value IS NOT NULL
+GROUP BY t.run_id, m.metric, t.logged_at_ns - w.from_ns
 ORDER BY t.run_id, m.metric, offset_ns
 """
 
@@ -65,6 +65,17 @@ _NUMBERS = {
     "sent_ns": "o.sent_at_ns - s.start_ns",
     "end_ns": "coalesce(o.ended_at_ns, o.sent_at_ns + o.e2e_ns) - s.start_ns",
 }
+_WINDOWS = """
+SELECT w.run_id, w.from_ns - s.start_ns AS from_ns, w.to_ns - s.start_ns AS to_ns
+FROM int_run_windows AS w
+JOIN (
+  SELECT run_id, min(sent_at_ns) AS start_ns FROM request_outcomes
+  WHERE outcome IS DISTINCT FROM 'other_traffic' GROUP BY run_id
+) AS s ON s.run_id = w.run_id
+WHERE w.window_rule <> 'all' AND w.from_ns IS NOT NULL AND s.start_ns IS NOT NULL
+"""
+"""Windows that cut the load, as offsets from its first send."""
+
 _CLASS_COUNTS = """
 SELECT run_id, {counts}, count(*) AS planned
 FROM int_outcomes
@@ -113,6 +124,7 @@ def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
         broken = {**unbelievable_times(warehouse), **broken_client_files(warehouse)}
         uncovered = uncovered_loads(warehouse)
         classes = _class_counts(warehouse, reading)
+        windows = {r["run_id"]: (r["from_ns"], r["to_ns"]) for r in warehouse.ask(_WINDOWS).dicts()}
         vantages = {r["run_id"]: r["vantage"] for r in warehouse.ask(_VANTAGES).dicts()}
     rows["runs"] = [{**row, "vantage": vantages.get(row["run_id"])} for row in rows["runs"]]
     found: dict[str, dict[str, list[dict[str, Any]]]] = {
@@ -125,6 +137,7 @@ def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
         run_id: RunFigures.from_views(
             views,
             requests=requests[run_id],
+            window=windows.get(run_id),
             classes=classes.get(run_id),
             measurement=digest(requests[run_id], views),
             measured_files=hashes.get(run_id, frozenset()),

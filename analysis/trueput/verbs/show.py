@@ -19,7 +19,9 @@ SELECT p.request_id, p.e2e_ns, p.requeue_ns, p.recompute_ns, v.preemptions, v.re
 FROM request_phases AS p
 JOIN request_recompute AS v ON v.run_id = p.run_id AND v.request_id = p.request_id
 JOIN request_outcomes AS o ON o.run_id = p.run_id AND o.request_id = p.request_id
-WHERE v.preemptions > 0
+LEFT JOIN int_windows AS w ON w.run_id = o.run_id AND w.session IS NOT DISTINCT FROM o.session
+WHERE v.preemptions > 0 AND p.is_load
+  AND is_inside(w.window_rule, o.sent_at_ns, w.from_ns, w.to_ns)
 ORDER BY coalesce(p.requeue_ns, 0) + coalesce(p.recompute_ns, 0) DESC, p.request_id
 LIMIT 5
 """
@@ -29,7 +31,7 @@ def show(run: str, reading: Reading | None = None) -> dict[str, Rows]:
     """Return the rows of every public view (and of a few tables) for one run, by name.
 
     `run` is a run name or a path, which is ingested when new. The key `paid_most` holds the
-    requests that lost most time to preemption.
+    requests of the load, sent in the window, that lost most time to preemption.
     """
     how = reading or Reading()
     names = runs_of(run, how)

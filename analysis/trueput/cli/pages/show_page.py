@@ -78,7 +78,10 @@ def _outcomes(console: Console, row: dict[str, Any]) -> None:
         say(console, f"ended: {text}")
     _claim(console, row)
     if row["other_traffic_requests"]:
-        say(console, f"other traffic, not counted: {count(row['other_traffic_requests'])}")
+        say(
+            console,
+            f"other traffic in the files, not counted: {count(row['other_traffic_requests'])}",
+        )
     if row["slo_not_applicable_requests"]:
         n = count(row["slo_not_applicable_requests"])
         say(console, f"{n} have a limit that does not apply to them (one-token replies)")
@@ -108,6 +111,9 @@ def _claim(console: Console, row: dict[str, Any]) -> None:
     low, high = row["complete_requests_low"], row["complete_requests_high"]
     if claimed is None:
         return
+    if row["window_rule"] != "all":
+        say(console, f"of its whole load the client claims {count(claimed)} complete")
+        return
     unchecked = low is None or row["basis"] == "reported"
     if low is not None and not low <= claimed <= high:
         word = "NOT the same as its own records" if unchecked else "NOT the same"
@@ -121,7 +127,10 @@ def _claim(console: Console, row: dict[str, Any]) -> None:
 def _phases(console: Console, found: Found) -> None:
     rows = sorted(found["run_phases"], key=lambda r: -(r["time_ns"] or -1))
     known = [r for r in rows if r["time_ns"] is not None]
-    heading(console, "Where the requests' time went", "sum over the run's own requests")
+    whose = "sum over the run's own requests"
+    if any(row["window_rule"] != "all" for row in found["goodput"]):
+        whose += " that were sent in the window"
+    heading(console, "Where the requests' time went", whose)
     if not known:
         say(console, "no request has a known wall time")
         return

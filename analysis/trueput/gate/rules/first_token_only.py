@@ -49,7 +49,7 @@ def _first_token(rule: Rule, evidence: Evidence) -> Finding:
     settle: int | None = None
     if ttft is None or e2e is None:
         runs = (*evidence.baseline, *evidence.candidate)
-        observed = any(len(run.requests.known("ttft_ns")) for run in runs)
+        observed = any(len(run.sent_inside.known("ttft_ns")) for run in runs)
         outcome = Outcome.INCONCLUSIVE if observed else Outcome.NOT_APPLICABLE
         text = "Latencies of surviving requests are not known in every run."
     elif ttft.fell(least) and e2e.did_not_fall(e2e_margin):

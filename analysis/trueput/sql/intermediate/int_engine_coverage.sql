@@ -91,7 +91,7 @@ SELECT g.run_id, 'COVER003' AS code, 1 AS occurrences,
 FROM logged AS g
 JOIN load AS l ON l.run_id = g.run_id
 LEFT JOIN int_preemptions AS x ON x.run_id = g.run_id
-WHERE g.tokens + coalesce(x.preemptions, 0) < 0.98 * l.tokens
+WHERE g.tokens + coalesce(x.all_preemptions, 0) < 0.98 * l.tokens
 UNION ALL BY NAME
 SELECT run_id, 'COVER003' AS code, 1 AS occurrences,
   concat('the engine''s log schedules ', CAST(tokens AS BIGINT), ' tokens that may be new, and its counter grew by ',

@@ -34,7 +34,7 @@ WITH sums AS (
   JOIN int_run_windows AS w ON w.run_id = s.run_id
   JOIN int_devices AS d ON d.run_id = s.run_id
   LEFT JOIN lost AS l ON l.run_id = s.run_id
-  LEFT JOIN raw.run_recompute AS x ON x.run_id = s.run_id
+  LEFT JOIN int_recompute AS x ON x.run_id = s.run_id
   WHERE w.window_ns > 0 AND is_storable(device_time(w.window_ns, d.engine_ranks))
 ), long AS (
   SELECT run_id, window_ns, devices, excess, is_open, is_open AND recompute = 0 AS recompute_unknown, unnest([

@@ -2,7 +2,7 @@
 -- read off cumulative histograms.
 -- Formula: at the largest bucket edge not above the limit the share is surely within; at the
 -- smallest edge not below it the share is at most within.
--- Null rule: no histogram for a limit, no row.
+-- Null rule: no histogram for a limit, or none that can be cut to the window, no row.
 WITH limits AS (
   SELECT run_id, 'ttft' AS name, 'vllm:time_to_first_token_seconds' AS metric, ttft_limit_ns AS limit_ns
   FROM slo_policy WHERE ttft_limit_ns IS NOT NULL
@@ -13,9 +13,11 @@ WITH limits AS (
   SELECT run_id, 'e2e', 'vllm:e2e_request_latency_seconds', e2e_limit_ns
   FROM slo_policy WHERE e2e_limit_ns IS NOT NULL
 ), grown AS (
-  SELECT run_id, metric, le, sum(growth) AS observations
+  SELECT run_id, metric, le, sum(growth_most) AS observations
   FROM int_counters WHERE kind = 'histogram_bucket'
   GROUP BY run_id, metric, le
+  QUALIFY bool_and(coalesce(any_value(window_rule), 'all') = 'all' OR sum(growth_most) = sum(growth_least))
+    OVER (PARTITION BY run_id, metric)
 )
 SELECT
   l.run_id, l.name,

@@ -35,8 +35,8 @@ WITH counted AS (
       ended_in AND outcome IN ('late', 'failed', 'aborted', 'rejected', 'unfinished')) AS BIGINT) AS wasted_output_tokens
   FROM (
     SELECT q.*, w.window_rule,
-      w.window_rule = 'all' OR q.sent_at_ns IS NULL OR q.sent_at_ns BETWEEN w.from_ns AND w.to_ns AS sent_in,
-      w.window_rule = 'all' OR q.ended_at_ns IS NULL OR q.ended_at_ns BETWEEN w.from_ns AND w.to_ns AS ended_in,
+      is_inside(w.window_rule, q.sent_at_ns, w.from_ns, w.to_ns) AS sent_in,
+      is_inside(w.window_rule, q.ended_at_ns, w.from_ns, w.to_ns) AS ended_in,
       CASE
         WHEN q.outcome = 'not_sent' THEN false
         WHEN q.complete OR q.outcome = 'rejected' OR q.output_tokens > 0 OR q.ttft_ns IS NOT NULL

@@ -1,24 +1,34 @@
 -- One row per run, kind of work and outcome: the weights by which that work's time is shared out.
 -- Where the replay tells which requests an iteration served, the weight is the iteration time that
 -- went to them (int_step_shares), in ns. Elsewhere it is what requests of each outcome had computed
--- over the run: uncached prompt tokens, decoded tokens, recomputed tokens.
+-- that were there in the window: uncached prompt tokens, decoded tokens, recomputed tokens.
 -- weight_low and weight_high: what the weight must lie between, of the same whole, where cached tokens
--- of requests are unknown and a prefix cache may be on.
+-- of requests are unknown and a prefix cache may be on, or where requests were there only in part.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
-WITH tokens AS (
+WITH placed AS (
+  -- the rule `all` has room for all of its load
+  SELECT q.*,
+    w.from_ns IS NULL OR (w.window_rule = 'all' AND q.outcome IS DISTINCT FROM 'other_traffic')
+      OR coalesce(q.sent_at_ns <= w.to_ns AND q.ended_at_ns >= w.from_ns, true) AS is_there,
+    w.from_ns IS NULL OR (w.window_rule = 'all' AND q.outcome IS DISTINCT FROM 'other_traffic')
+      OR coalesce(q.sent_at_ns >= w.from_ns AND q.ended_at_ns <= w.to_ns, false) AS is_within
+  FROM int_outcomes AS q
+  JOIN int_run_windows AS w ON w.run_id = q.run_id
+), tokens AS (
   SELECT
     o.run_id,
     coalesce(o.outcome, 'unknown') AS outcome,
     sum(greatest(0, coalesce(o.prompt_tokens, 0) - coalesce(o.cached_prompt_tokens, 0))) AS prefill,
     -- of a prompt that a cache may hold at least one token is computed
-    sum(CASE WHEN o.cached_prompt_tokens IS NULL AND NOT c.cache_is_off THEN least(o.prompt_tokens, 1)
+    sum(CASE WHEN NOT o.is_within THEN 0 WHEN o.cached_prompt_tokens IS NULL AND NOT c.cache_is_off THEN least(o.prompt_tokens, 1)
       ELSE greatest(0, coalesce(o.prompt_tokens, 0) - coalesce(o.cached_prompt_tokens, 0)) END) AS prefill_least,
     sum(greatest(0, coalesce(o.output_tokens, 0) - 1)) AS decode,
+    sum(CASE WHEN o.is_within THEN greatest(0, coalesce(o.output_tokens, 0) - 1) ELSE 0 END) AS decode_least,
     sum(coalesce(v.recomputed_tokens, 0)) AS recompute
-  FROM int_outcomes AS o
+  FROM placed AS o
   JOIN int_prefix_caches AS c ON c.run_id = o.run_id
   LEFT JOIN raw.request_recompute AS v ON v.run_id = o.run_id AND v.request_id = o.request_id
-  WHERE o.engine_status IS NOT NULL OR o.output_tokens > 0
+  WHERE o.is_there AND (o.engine_status IS NOT NULL OR o.output_tokens > 0)
   GROUP BY o.run_id, coalesce(o.outcome, 'unknown')
 ), by_tokens AS (
   SELECT run_id, 'prefill' AS work, outcome, prefill AS weight,
@@ -28,7 +38,12 @@ WITH tokens AS (
       * sum(prefill) OVER part, prefill)) AS weight_high
   FROM tokens WINDOW part AS (PARTITION BY run_id)
   UNION ALL
-  SELECT run_id, 'decode', outcome, decode, decode, decode FROM tokens
+  SELECT run_id, 'decode', outcome, decode,
+    CASE WHEN sum(decode_least) OVER part = sum(decode) OVER part THEN decode
+      ELSE whole_below(ratio(decode_least, decode_least + sum(decode) OVER part - decode) * sum(decode) OVER part) END,
+    CASE WHEN sum(decode_least) OVER part = sum(decode) OVER part THEN decode
+      ELSE whole_above(ratio(decode, decode + sum(decode_least) OVER part - decode_least) * sum(decode) OVER part) END
+  FROM tokens WINDOW part AS (PARTITION BY run_id)
   UNION ALL
   -- where no victim is known, recompute is shared like decoding
   SELECT t.run_id, 'recompute', t.outcome,

@@ -4,17 +4,17 @@
 -- lies in.
 WITH known AS (
   SELECT
-    q.run_id, q.session, q.request_id, q.is_load, q.ruling, q.e2e_ns, q.e2e_rank, q.phase_rank,
+    q.run_id, q.session, q.request_id, q.sent_at_ns, q.is_load, q.ruling, q.e2e_ns, q.e2e_rank, q.phase_rank,
     not_negative(q.queue_ns) AS queue_ns,
     not_negative(q.prefill_ns) AS engine_prefill_ns,
     not_negative(q.decode_ns) AS engine_decode_ns,
     q.kv_transfer_ns,
     CASE WHEN q.v_requeue_ns IS NOT NULL THEN q.v_rank
-      WHEN x.preemptions = 0 THEN basis_rank('reported') ELSE basis_rank('unknown') END AS recompute_rank,
-    coalesce(q.v_requeue_before_ns, CASE WHEN x.preemptions = 0 THEN 0 END) AS requeue_before,
-    coalesce(q.v_recompute_before_ns, CASE WHEN x.preemptions = 0 THEN 0 END) AS recompute_before,
-    coalesce(q.v_requeue_ns - q.v_requeue_before_ns, CASE WHEN x.preemptions = 0 THEN 0 END) AS requeue_after,
-    coalesce(q.v_recompute_ns - q.v_recompute_before_ns, CASE WHEN x.preemptions = 0 THEN 0 END) AS recompute_after
+      WHEN x.all_preemptions = 0 THEN basis_rank('reported') ELSE basis_rank('unknown') END AS recompute_rank,
+    coalesce(q.v_requeue_before_ns, CASE WHEN x.all_preemptions = 0 THEN 0 END) AS requeue_before,
+    coalesce(q.v_recompute_before_ns, CASE WHEN x.all_preemptions = 0 THEN 0 END) AS recompute_before,
+    coalesce(q.v_requeue_ns - q.v_requeue_before_ns, CASE WHEN x.all_preemptions = 0 THEN 0 END) AS requeue_after,
+    coalesce(q.v_recompute_ns - q.v_recompute_before_ns, CASE WHEN x.all_preemptions = 0 THEN 0 END) AS recompute_after
   FROM int_ruled AS q
   LEFT JOIN int_preemptions AS x ON x.run_id = q.run_id
 ), capped AS (
@@ -26,7 +26,7 @@ WITH known AS (
   FROM known
 )
 SELECT
-  run_id, session, request_id, is_load, ruling, e2e_ns, e2e_rank, phase_rank, recompute_rank,
+  run_id, session, request_id, sent_at_ns, is_load, ruling, e2e_ns, e2e_rank, phase_rank, recompute_rank,
   queue_ns, kv_transfer_ns,
   engine_prefill_ns - coalesce(rb, 0) - coalesce(cb, 0) AS prefill_ns,
   engine_decode_ns - coalesce(ra, 0) - coalesce(ca, 0) AS decode_ns,

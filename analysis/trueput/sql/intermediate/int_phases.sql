@@ -16,7 +16,7 @@ WITH rooms AS (
   FROM int_phase_parts
 ), cut AS MATERIALIZED (
   SELECT
-    run_id, session, request_id, is_load, ruling, e2e_ns, e2e_rank, phase_rank, recompute_rank, left_ns,
+    run_id, session, request_id, sent_at_ns, is_load, ruling, e2e_ns, e2e_rank, phase_rank, recompute_rank, left_ns,
     part_within(kv_transfer_ns, coalesce(e2e_ns, kv_transfer_ns)) AS kv,
     part_within(queue_ns, for_queue) AS q,
     part_within(requeue_ns, for_requeue) AS rq,
@@ -32,7 +32,7 @@ WITH rooms AS (
   FROM cut
 )
 SELECT
-  run_id, session, request_id, is_load, ruling,
+  run_id, session, request_id, sent_at_ns, is_load, ruling,
   q AS queue_ns, pf AS prefill_ns, dc AS decode_ns, rq AS requeue_ns, rc AS recompute_ns,
   kv AS kv_transfer_ns,
   CASE WHEN is_whole THEN rest_ns END AS outside_ns,

@@ -1,16 +1,44 @@
--- One row per run: how many preemptions its engine counted, best evidence first; NULL where no
--- counter, event or printed running count says so.
+-- One row per run: how many preemptions its engine counted, best evidence first, in the run's window
+-- and in all of its files; NULL where no counter, event or printed running count says so.
+-- Formula: a running count that falls has restarted. A log's events are to the second: they count
+-- where their second reaches into the window. Null rule: a counter whose growth cannot be cut to the
+-- window leaves it to events that name as many; else the window's count is NULL.
+WITH printed AS (
+  SELECT e.run_id, e.cumulative,
+    -- what has no place in a window that cuts the load cannot be counted in it
+    coalesce(w.window_rule, 'all') <> 'all' AND (w.from_ns IS NULL OR e.at_ns IS NULL) AS is_unplaced,
+    w.from_ns IS NULL OR e.at_ns IS NULL OR (
+      e.at_ns <= w.to_ns
+      AND e.at_ns + CASE WHEN e.at_ns % 1000000000 = 0 THEN 999999999 ELSE 0 END >= w.from_ns) AS is_inside,
+    e.cumulative - coalesce(lag(e.cumulative) OVER earlier, 0) AS more
+  FROM raw.request_events AS e
+  LEFT JOIN int_run_windows AS w ON w.run_id = e.run_id
+  WHERE e.event = 'preempted'
+  WINDOW earlier AS (PARTITION BY e.run_id ORDER BY e.at_ns, e.cumulative)
+), told AS (
+  SELECT run_id,
+    CAST(sum(CASE WHEN more >= 0 THEN more ELSE cumulative END) AS BIGINT) AS printed,
+    CAST(sum(CASE WHEN NOT is_inside THEN 0 WHEN more >= 0 THEN more ELSE cumulative END) FILTER (cumulative IS NOT NULL) AS BIGINT)
+      AS printed_inside,
+    count(*) AS events,
+    count(*) FILTER (is_inside) AS events_inside,
+    bool_or(is_unplaced) AS is_unplaced
+  FROM printed GROUP BY run_id
+)
 SELECT
   r.run_id,
-  coalesce(CAST(c.growth AS BIGINT), e.printed, e.events) AS preemptions,
+  CASE WHEN c.growth IS NULL THEN CASE WHEN NOT e.is_unplaced THEN coalesce(e.printed_inside, e.events_inside) END
+    ELSE coalesce(CAST(c.window_growth AS BIGINT), CASE WHEN e.events = c.growth AND NOT e.is_unplaced THEN e.events_inside END)
+    END AS preemptions,
+  coalesce(CAST(c.growth AS BIGINT), e.printed, e.events) AS all_preemptions,
   CASE WHEN c.growth IS NOT NULL THEN 'counter' WHEN e.printed IS NOT NULL THEN 'printed count'
     WHEN e.events IS NOT NULL THEN 'events' END AS evidence
 FROM raw.runs AS r
 LEFT JOIN (
-  SELECT run_id, sum(growth) AS growth FROM int_counter_totals
+  -- each engine's series is cut by itself
+  SELECT run_id, sum(growth) AS growth,
+    CASE WHEN count(window_growth) = count(*) THEN sum(window_growth) END AS window_growth
+  FROM int_counter_totals
   WHERE metric = 'vllm:num_preemptions_total' GROUP BY run_id
 ) AS c ON c.run_id = r.run_id
-LEFT JOIN (
-  SELECT run_id, max(cumulative) AS printed, count(*) AS events
-  FROM raw.request_events WHERE event = 'preempted' GROUP BY run_id
-) AS e ON e.run_id = r.run_id
+LEFT JOIN told AS e ON e.run_id = r.run_id

@@ -1,6 +1,6 @@
 -- One row per engine iteration in the run's window, with its time by work.
--- A step's line is printed after it, to the second: a step counts as inside the window when its
--- printing second is not before the window's first second and not after the second that follows it.
+-- A step's line is printed after it, to the second: step_is_inside says which steps that makes the
+-- window's.
 -- Formula: the split of step_work where the step did several kinds of work; else all its time is
 -- prefill's (no generation requests) or decode's.
 SELECT
@@ -24,6 +24,4 @@ LEFT JOIN raw.step_work AS k
   ON k.run_id = t.run_id AND k.source_id = t.source_id AND k.engine = t.engine
   AND k.incarnation = t.incarnation AND k.step_ix = t.step_ix
 WHERE NOT t.dummy
-  AND (w.from_ns IS NULL OR t.logged_at_ns IS NULL
-    OR (t.logged_at_ns >= w.from_ns - w.from_ns % 1000000000
-      AND t.logged_at_ns <= w.to_ns + 1000000000))
+  AND step_is_inside(w.window_rule, t.logged_at_ns, w.from_ns, w.to_ns)

@@ -11,9 +11,9 @@ WITH has AS (
     coalesce(h.is_blind, false) AS is_blind, coalesce(h.is_partial, false) AS is_partial, coalesce(h.is_astray, false) AS is_astray,
     coalesce(m.computed, 0) AS conservation_counters, coalesce(m.scrapes, 0) AS scrapes,
     v.run_id IS NOT NULL AS has_victims,
-    x.preemptions, x.evidence AS preemption_evidence,
+    x.preemptions, x.all_preemptions, x.evidence AS preemption_evidence,
     p.slo, w.basis AS window_basis,
-    z.basis AS recompute_basis, z.method AS recompute_method,
+    z.basis AS recompute_basis, b.basis AS whole_recompute_basis, z.method AS recompute_method,
     l.aggregates, d.gpu_count, s.unsure, s.unsure_file, y.uncovered
   FROM raw.runs AS r
   LEFT JOIN int_run_facts AS f ON f.run_id = r.run_id
@@ -44,6 +44,7 @@ WITH has AS (
   LEFT JOIN slo_policy AS p ON p.run_id = r.run_id
   LEFT JOIN int_run_windows AS w ON w.run_id = r.run_id
   LEFT JOIN recompute AS z ON z.run_id = r.run_id
+  LEFT JOIN raw.run_recompute AS b ON b.run_id = r.run_id
   LEFT JOIN (
     SELECT run_id, count(*) FILTER (NOT detailed) AS aggregates FROM raw.load_sessions GROUP BY run_id
   ) AS l ON l.run_id = r.run_id
@@ -83,13 +84,14 @@ WITH has AS (
     {'question': 'preemptions',
      'best_basis': CASE WHEN preemptions IS NOT NULL THEN 'reported' ELSE 'unknown' END,
      'source': preemption_evidence,
-     'improve': CASE WHEN preemptions IS NULL THEN 'scrape /metrics during the run (vllm:num_preemptions_total)' END},
+     'improve': CASE WHEN all_preemptions IS NULL THEN 'scrape /metrics during the run (vllm:num_preemptions_total)' END},
     {'question': 'recomputed tokens',
      'best_basis': CASE WHEN uncovered IS NOT NULL THEN 'unknown' ELSE coalesce(recompute_basis, 'unknown') END,
      'source': nullif(recompute_method, 'none'),
      'improve': CASE WHEN uncovered IS NOT NULL THEN concat('keep the engine''s whole record: ', uncovered)
        WHEN steps = 0 THEN 'run the engine with --enable-logging-iteration-details'
        WHEN conservation_counters = 0 THEN 'scrape /metrics during the run'
+       WHEN recompute_basis = 'bounded' AND whole_recompute_basis <> 'bounded' THEN 'ask for the whole load: what lies on which side of this window cannot be told'
        WHEN recompute_basis = 'bounded' THEN 'aborted requests blur the balance; a run without aborts is exact' END},
     {'question': 'which requests were preempted, and what it cost them',
      'best_basis': CASE WHEN preemptions = 0 THEN 'reported' WHEN has_victims THEN 'inferred' ELSE 'unknown' END,

@@ -4,10 +4,12 @@
 -- answered, complete and good are NULL where a request may or may not be one of them; *_low and *_high
 -- then bound them.
 -- Where no request was recorded but histograms were, attainment and goodput are bounded.
+-- What a client claims is of its whole load: it stands in for a figure only where the window is all
+-- of it. other_traffic_requests are those of all the files.
 SELECT
   k.run_id, k.session, p.slo, w.window_rule, w.window_ns, seconds(w.window_ns) AS window_s,
   coalesce(d.gpu_count, d.profiled_gpus, d.engine_ranks) AS devices,
-  coalesce(c.planned, n.asked_requests) AS planned_requests,
+  coalesce(c.planned, CASE WHEN w.window_rule = 'all' THEN n.asked_requests END) AS planned_requests,
   c.sent AS sent_requests,
   CASE WHEN c.answered_open = 0 THEN c.answered END AS answered_requests,
   c.answered AS answered_requests_low, c.answered + c.answered_open AS answered_requests_high,
@@ -43,8 +45,10 @@ SELECT
   CASE WHEN p.slo IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
     THEN ratio(seconds(w.window_ns) * coalesce(d.gpu_count, d.profiled_gpus) * r.price_per_gpu_hour / 3600, c.good_ends) END AS cost_per_good_request,
   CASE WHEN coalesce(c.unknown, 0) = 0
-    THEN coalesce(per_second(c.complete_ends, w.window_ns), l.claimed_request_throughput_rps) END AS request_throughput_rps,
-  coalesce(per_second(c.output_tokens, w.window_ns), l.claimed_output_tokens_per_s,
+    THEN coalesce(per_second(c.complete_ends, w.window_ns),
+      CASE WHEN w.window_rule = 'all' THEN l.claimed_request_throughput_rps END) END AS request_throughput_rps,
+  coalesce(per_second(c.output_tokens, w.window_ns),
+    CASE WHEN w.window_rule = 'all' THEN l.claimed_output_tokens_per_s END,
     CASE WHEN c.run_id IS NULL THEN per_second(m.generated, w.window_ns) END) AS output_tokens_per_s,
   CASE WHEN p.slo IS NOT NULL THEN coalesce(per_second(c.good_output_tokens, w.window_ns),
     CASE WHEN c.good_ends = 0 THEN 0.0 END) END AS good_output_tokens_per_s,
@@ -54,7 +58,7 @@ SELECT
     WHEN c.run_id IS NOT NULL AND c.unknown = 0 THEN CASE WHEN c.checked > 0 THEN 'measured' ELSE 'reported' END
     WHEN c.run_id IS NOT NULL THEN 'bounded'
     WHEN h.run_id IS NOT NULL THEN 'bounded'
-    WHEN l.run_id IS NOT NULL THEN 'reported'
+    WHEN l.run_id IS NOT NULL AND w.window_rule = 'all' THEN 'reported'
     ELSE 'unknown'
   END AS basis
 FROM int_sessions AS k
@@ -68,9 +72,14 @@ LEFT JOIN (
   -- what an engine's counters say where no request was recorded
   SELECT run_id,
     CAST(sum(growth) FILTER (metric = 'vllm:generation_tokens_total') AS BIGINT) AS generated,
-    CAST(sum(growth) FILTER (metric = 'vllm:request_success_total'
-      AND (labels LIKE '%finished_reason=stop%' OR labels LIKE '%finished_reason=length%')) AS BIGINT) AS finished
-  FROM int_counter_totals GROUP BY run_id
+    CAST(sum(growth) FILTER (metric = 'vllm:request_success_total') AS BIGINT) AS finished
+  FROM (
+    SELECT run_id, metric, CASE WHEN count(window_growth) = count(*) THEN sum(window_growth) END AS growth
+    FROM int_counter_totals
+    WHERE metric = 'vllm:generation_tokens_total' OR (metric = 'vllm:request_success_total'
+      AND (labels LIKE '%finished_reason=stop%' OR labels LIKE '%finished_reason=length%'))
+    GROUP BY run_id, metric
+  ) GROUP BY run_id
 ) AS m ON m.run_id = k.run_id AND c.run_id IS NULL AND l.run_id IS NULL
 LEFT JOIN int_devices AS d ON d.run_id = k.run_id
 LEFT JOIN raw.runs AS r ON r.run_id = k.run_id

@@ -22,13 +22,13 @@ WITH steps AS (
   JOIN int_run_windows AS w ON w.run_id = s.run_id
   WHERE s.tokens IS NOT NULL
   UNION ALL
-  SELECT c.run_id, 'flops', sum(c.growth), 'flop', per_second(sum(c.growth), max(w.window_ns)), 'reported'
+  SELECT c.run_id, 'flops', sum(c.window_growth), 'flop', per_second(sum(c.window_growth), max(w.window_ns)), 'reported'
   FROM int_counter_totals AS c
   JOIN int_run_windows AS w ON w.run_id = c.run_id
   WHERE c.metric = 'vllm:estimated_flops_per_gpu_total'
   GROUP BY c.run_id
-  -- the series exists, and stays 0, where --enable-mfu-metrics is off: not observed
-  HAVING sum(c.growth) > 0
+  -- no figure where a series cannot be cut to the window; the series exists, and stays 0, where --enable-mfu-metrics is off: not observed
+  HAVING sum(c.growth) > 0 AND count(c.window_growth) = count(*)
 )
 SELECT g.run_id, NULL::BIGINT AS device, g.metric, g.value, g.unit, g.rate, w.window_ns, g.basis
 FROM rungs AS g

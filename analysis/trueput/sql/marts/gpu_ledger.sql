@@ -62,7 +62,7 @@ SELECT
   window_ns, devices,
   -- where recompute is only bounded, so is what lies beside it in the same steps
   CASE WHEN work = 'idle' THEN 'reported' WHEN work = 'unattributed' THEN 'unknown'
-    WHEN run_id IN (SELECT x.run_id FROM raw.run_recompute AS x WHERE x.basis = 'bounded') THEN 'bounded'
+    WHEN run_id IN (SELECT x.run_id FROM int_recompute AS x WHERE x.basis = 'bounded') THEN 'bounded'
     ELSE 'inferred' END AS basis
 FROM whole
 WHERE (exact_ns > 0 OR work IN ('idle', 'recompute')) AND run_id NOT IN (SELECT run_id FROM int_gpu_ledger)

@@ -1,19 +1,35 @@
--- One row per run: prompt tokens looked up in the prefix cache, found there, and what that saved.
+-- One row per run: prompt tokens looked up in the prefix cache in the run's window, found there, and
+-- what that saved. Counters are of all that the engine served, other traffic included; where they
+-- cannot be cut to the window, or there are none, the load's own requests that were sent in it.
 -- prefill_saved_ns = hit tokens x the fitted cost of a prefilled token: what the cache can at most
 -- have saved. prefill_share_of_e2e_ratio bounds what any hit rate can save.
 -- Null rule: self hits (a resumed request finding its own blocks) are exported by no file known.
 WITH counted AS (
-  SELECT run_id,
-    CAST(sum(growth) FILTER (metric IN ('vllm:prefix_cache_queries_total', 'vllm:gpu_prefix_cache_queries_total')) AS BIGINT) AS queried,
-    CAST(sum(growth) FILTER (metric IN ('vllm:prefix_cache_hits_total', 'vllm:gpu_prefix_cache_hits_total')) AS BIGINT) AS hit
-  FROM int_counter_totals GROUP BY run_id
+  SELECT run_id, queried, hit
+  FROM (
+    SELECT run_id,
+      CAST(sum(window_growth) FILTER (metric IN ('vllm:prefix_cache_queries_total', 'vllm:gpu_prefix_cache_queries_total')) AS BIGINT) AS queried,
+      CAST(sum(window_growth) FILTER (metric IN ('vllm:prefix_cache_hits_total', 'vllm:gpu_prefix_cache_hits_total')) AS BIGINT) AS hit,
+      count(*) = count(window_growth) AS is_cut
+    FROM int_counter_totals
+    WHERE metric IN ('vllm:prefix_cache_queries_total', 'vllm:gpu_prefix_cache_queries_total',
+      'vllm:prefix_cache_hits_total', 'vllm:gpu_prefix_cache_hits_total')
+    GROUP BY run_id
+  ) WHERE is_cut
 ), cached AS (
-  SELECT run_id, CAST(sum(prompt_tokens) FILTER (cached_prompt_tokens IS NOT NULL) AS BIGINT) AS queried,
-    CAST(sum(cached_prompt_tokens) AS BIGINT) AS hit
-  FROM request_outcomes GROUP BY run_id
+  SELECT o.run_id, CAST(sum(o.prompt_tokens) FILTER (o.cached_prompt_tokens IS NOT NULL) AS BIGINT) AS queried,
+    CAST(sum(o.cached_prompt_tokens) AS BIGINT) AS hit
+  FROM request_outcomes AS o
+  LEFT JOIN int_windows AS w ON w.run_id = o.run_id AND w.session IS NOT DISTINCT FROM o.session
+  WHERE o.outcome IS DISTINCT FROM 'other_traffic' AND is_inside(w.window_rule, o.sent_at_ns, w.from_ns, w.to_ns)
+  GROUP BY o.run_id
 ), shares AS (
-  SELECT run_id, ratio(sum(prefill_ns) FILTER (e2e_ns IS NOT NULL), sum(e2e_ns) FILTER (prefill_ns IS NOT NULL)) AS prefill_share
-  FROM request_phases WHERE is_load GROUP BY run_id
+  SELECT p.run_id,
+    ratio(sum(p.prefill_ns) FILTER (p.e2e_ns IS NOT NULL), sum(p.e2e_ns) FILTER (p.prefill_ns IS NOT NULL)) AS prefill_share
+  FROM int_phases AS p
+  LEFT JOIN int_windows AS w ON w.run_id = p.run_id AND w.session IS NOT DISTINCT FROM p.session
+  WHERE p.is_load AND is_inside(w.window_rule, p.sent_at_ns, w.from_ns, w.to_ns)
+  GROUP BY p.run_id
 )
 SELECT
   r.run_id,

@@ -1,4 +1,5 @@
--- One row per run: preemptions, tokens computed again, and the engine time they cost.
+-- One row per run: preemptions, tokens computed again, and the engine time they cost, in the run's
+-- window; of all that its engine served there, other traffic included.
 -- Evidence, best first: exact records, conservation of scheduled tokens, shape of steps, counters.
 -- Null rule: unknown is NULL, never 0; with preemptions counted and nothing else, tokens are NULL.
 SELECT
@@ -15,13 +16,21 @@ SELECT
   coalesce(t.basis, 'unknown') AS basis
 FROM raw.runs AS r
 LEFT JOIN int_preemptions AS x ON x.run_id = r.run_id
-LEFT JOIN raw.run_recompute AS t ON t.run_id = r.run_id
+LEFT JOIN int_recompute AS t ON t.run_id = r.run_id
 LEFT JOIN (
-  SELECT run_id, count(*) FILTER (preemptions > 0) AS victims, sum(preemptions) AS explained
-  FROM raw.request_recompute GROUP BY run_id
+  -- a victim that was there in the window and outside it may have been hit on either side
+  SELECT v.run_id, count(*) FILTER (v.preemptions > 0) AS victims,
+    CASE WHEN bool_and(v.preemptions = 0 OR p.is_within) THEN sum(v.preemptions) END AS explained
+  FROM raw.request_recompute AS v
+  LEFT JOIN int_request_places AS p ON p.run_id = v.run_id AND p.request_id = v.request_id
+  WHERE coalesce(p.is_there, true)
+  GROUP BY v.run_id
 ) AS v ON v.run_id = r.run_id
 LEFT JOIN (
-  SELECT run_id, CAST(sum(growth) FILTER (metric = 'vllm:spec_decode_num_draft_tokens_total')
-    - sum(growth) FILTER (metric = 'vllm:spec_decode_num_accepted_tokens_total') AS BIGINT) AS rejected
-  FROM int_counter_totals GROUP BY run_id
+  SELECT run_id, CASE WHEN count(window_growth) = count(*)
+    THEN CAST(sum(window_growth) FILTER (metric = 'vllm:spec_decode_num_draft_tokens_total')
+      - sum(window_growth) FILTER (metric = 'vllm:spec_decode_num_accepted_tokens_total') AS BIGINT) END AS rejected
+  FROM int_counter_totals
+  WHERE metric IN ('vllm:spec_decode_num_draft_tokens_total', 'vllm:spec_decode_num_accepted_tokens_total')
+  GROUP BY run_id
 ) AS d ON d.run_id = r.run_id

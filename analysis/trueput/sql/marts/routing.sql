@@ -1,14 +1,17 @@
 -- One row per run and replica: how warm and cold requests fared there.
 -- Warm: prompt tokens were found in the prefix cache. A warm request is later when its queue +
 -- prefill exceeds the median of cold requests on other replicas that arrived within 5 s and whose
--- prompts are within 10 % of its length; without such a peer it is not compared.
+-- prompts are within 10 % of its length; without such a peer it is not compared. Requests are those
+-- of the load whose send lies in the window.
 WITH timed AS (
   SELECT o.run_id, o.replica, o.request_id, o.sent_at_ns, o.prompt_tokens,
     o.cached_prompt_tokens > 0 AS is_warm, p.queue_ns, p.prefill_ns,
     p.queue_ns + p.prefill_ns AS to_decode_ns
   FROM request_outcomes AS o
   JOIN request_phases AS p ON p.run_id = o.run_id AND p.request_id = o.request_id
+  LEFT JOIN int_windows AS w ON w.run_id = o.run_id AND w.session IS NOT DISTINCT FROM o.session
   WHERE o.replica IS NOT NULL AND o.outcome IS DISTINCT FROM 'other_traffic'
+    AND is_inside(w.window_rule, o.sent_at_ns, w.from_ns, w.to_ns)
 ), compared AS (
   SELECT w.run_id, w.replica, w.request_id, any_value(w.to_decode_ns) AS mine, median(c.to_decode_ns) AS theirs
   FROM timed AS w
