@@ -140,3 +140,83 @@ def test_without_a_client(tmp_path: Path, names: tuple[str, ...]) -> None:
     assert EARLIER["server.log"].count(b"Added request cmpl-") == 60
     assert ask("SELECT planned_requests AS n FROM goodput") == [{"n": 120}]
     assert ask(CODES) == [{"code": "ATTR013", "severity": "warning", "occurrences": 60}]
+
+
+CLIENT = """
+[columns]
+file = "client.jsonl"
+vantage = "client"
+[columns.names]
+request_id = "id"
+sent_at = "t0"
+ended_at = "t1"
+status = "st"
+[columns.units]
+t0 = "s"
+t1 = "s"
+"""
+NOON = 1_795_953_600
+"""2026-11-29 12:00:00 UTC."""
+SENDS = (0, 3, 4, 8, 13)
+
+
+def rows(ids: list[str | None], at: int) -> bytes:
+    """Return a client's records of these ids, sent from this second on."""
+    made = [
+        {"id": name, "t0": at + send, "t1": at + send + 1, "st": "ok"}
+        for name, send in zip(ids, SENDS, strict=False)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in made).encode()
+
+
+def log(*loads: int) -> bytes:
+    """Return the log of an engine two hours east that got five ids at each of these seconds."""
+    lines = []
+    for load, at in enumerate(loads):
+        for number, send in enumerate(SENDS):
+            hour, rest = divmod(at + send, 3600)
+            when = f"11-29 {14 + hour}:{rest // 60:02}:{rest % 60:02}"
+            head, name = f"(APIServer pid=7) INFO {when}", f"cmpl-x{number}-0"
+            lines.append(
+                f"{head} [request_logger.py:65] Received request {name}: "
+                "params: SamplingParams(n=1, max_tokens=3), lora_request: None."
+            )
+            lines.append(f"{head} [async_llm.py:578] Added request {name}-{load:04x}{number:04x}.")
+    return "\n".join(lines).encode() + b"\n"
+
+
+TIED = """
+    SELECT c.row_ix AS row, e.arrived_at_ns // 1000000000 - getvariable('noon') AS s
+    FROM requests AS c JOIN requests AS e USING (run_id, request_id)
+    WHERE c.vantage = 'client' AND e.vantage = 'engine' ORDER BY 1
+"""
+
+
+def tied(ask: Callable[[str], list[dict[str, Any]]]) -> list[tuple[int, int]]:
+    """Return which second after noon each client row's request came to the engine."""
+    found = ask(TIED.replace("getvariable('noon')", str(NOON)))
+    return [(row["row"], row["s"]) for row in found]
+
+
+@pytest.mark.parametrize("at", [60, 900])
+def test_a_log_in_a_zone_that_only_the_sends_tell(tmp_path: Path, at: int) -> None:
+    """Zones are whole quarters of an hour apart: loads that are too can be either."""
+    ids: list[str | None] = [f"cmpl-x{n}-0" for n in range(5)]
+    toml, client = CLIENT.encode(), rows(ids, NOON + at)
+    ask = read(tmp_path, {"run.toml": toml, "client.jsonl": client, "server.log": log(0, at)})
+    sure = [(n, at + send) for n, send in enumerate(SENDS)]
+    assert tied(ask) == (sure if at == 60 else [])
+    assert ask(CODES + " WHERE code = 'ATTR013'") == [
+        {"code": "ATTR013", "severity": "warning", "occurrences": 5}
+    ]
+
+
+def test_a_record_without_an_id_costs_only_its_own(tmp_path: Path) -> None:
+    """Three ids of four: those three are tied, and the engine's fourth request is other traffic."""
+    ids = ["cmpl-x0-0", None, "cmpl-x2-0", "", "cmpl-x4-0"]
+    files = {"run.toml": CLIENT.encode(), "client.jsonl": rows(ids, NOON), "server.log": log(0)}
+    ask = read(tmp_path, files)
+    assert tied(ask) == [(n, SENDS[n]) for n in (0, 2, 4)]
+    counts = "SELECT planned_requests AS n, other_traffic_requests AS other FROM goodput"
+    assert ask(counts) == [{"n": 5, "other": 2}]
+    assert ask(CODES) == [{"code": "ATTR001", "severity": "info", "occurrences": 2}]

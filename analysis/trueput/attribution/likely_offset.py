@@ -40,5 +40,5 @@ def likely_offset(ahead: NDArray[np.int64], about_ns: int | None) -> int | None:
         behind = offset - about_ns
         return abs(behind - round(behind / QUARTER_NS) * QUARTER_NS)
 
-    near = min(best, key=off)
-    return near if off(near) < WIDTH_NS else None
+    near = [offset for offset in best if off(offset) < WIDTH_NS]
+    return near[0] if len(near) == 1 else None

@@ -151,7 +151,8 @@ def tell_apart(
     rows: dict[str, list[_Row]] = {name: [] for name in ids}
     logged = _logged(parts.get("request_events", ()), ids)
     frame = _recorded(parts.get("requests", ()), ids, tied)
-    fits = fit(_counts(frame, logged))
+    fits = dict(fit(_counts(frame, logged)))
+    fits |= _log_fits(frame, logged, fits)
     for name, found in logged.items():
         rows[name] += [_log_row(life, lines, fits) for life, lines in found]
     for name, mine in _record_rows(frame, list(parts.get("requests", ())), fits).items():
@@ -283,6 +284,34 @@ def _clock(fits: Fits, source: str) -> tuple[int, int]:
     if fit is None or fit.offset_ns is None:
         return 0, UNSURE_NS
     return fit.offset_ns, UNSURE_NS if fit.uncertainty_ns is None else fit.uncertainty_ns
+
+
+def _log_fits(
+    frame: pl.DataFrame,
+    logged: Mapping[str, Sequence[tuple[LogLife, list[dict[str, Any]]]]],
+    fits: Fits,
+) -> dict[str, ClockFit]:
+    """Return the clocks of logs that only sends of these requests date."""
+    sends: dict[str, list[int]] = {}
+    for row in frame.filter(pl.col("vantage") == "client").iter_rows(named=True):
+        fit = fits.get(row["source_id"])
+        is_sure = fit is not None and fit.uncertainty_ns is not None
+        if fit is not None and is_sure and row["sent_at_ns"] is not None:
+            sends.setdefault(row["outer"], []).append(row["sent_at_ns"] + (fit.offset_ns or 0))
+    ahead: dict[str, list[int]] = {}
+    for name, found in logged.items():
+        for life, lines in found:
+            source = str(life.place)
+            at = next((r["at_ns"] for r in lines if r["at_ns"] is not None), None)
+            known = fits.get(source)
+            if at is not None and known is not None and known.uncertainty_ns is None:
+                ahead.setdefault(source, []).extend(sent - at for sent in sends.get(name, ()))
+    made = {}
+    for source, spans in ahead.items():
+        offset = likely_offset(np.array(spans, np.int64), fits[source].offset_ns)
+        if offset is not None:
+            made[source] = ClockFit(offset, UNSURE_NS, "sends of reused ids")
+    return made
 
 
 _RECORDED: Final = ["source_id", "row_ix", "vantage", "request_id", "replica", "sent_at_ns",
