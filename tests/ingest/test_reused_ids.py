@@ -219,4 +219,35 @@ def test_a_record_without_an_id_costs_only_its_own(tmp_path: Path) -> None:
     assert tied(ask) == [(n, SENDS[n]) for n in (0, 2, 4)]
     counts = "SELECT planned_requests AS n, other_traffic_requests AS other FROM goodput"
     assert ask(counts) == [{"n": 5, "other": 2}]
-    assert ask(CODES) == [{"code": "ATTR001", "severity": "info", "occurrences": 2}]
+    codes = "SELECT code, occurrences AS n FROM problems ORDER BY 1"
+    assert ask(codes) == [{"code": "ATTR001", "n": 2}, {"code": "RECORDS011", "n": 2}]
+
+
+@pytest.mark.parametrize("vantage", ["engine", "server", "router", "client"])
+@pytest.mark.parametrize("ids", ["missing", "again"])
+def test_ten_records_are_ten_requests(tmp_path: Path, vantage: str, ids: str) -> None:
+    """Ten records of a second each, the last of them aborted; ids are missing, or used again."""
+    start = "sent_at" if vantage == "client" else "arrived_at"
+    toml = CLIENT.replace('vantage = "client"', f'vantage = "{vantage}"').replace("sent_at", start)
+    names = [f"r{n}" for n in range(5)] + ([None, None, None, "", ""] if ids == "missing" else
+                                           [f"r{n}" for n in range(5)])  # fmt: skip
+    made = [
+        {
+            "id": name,
+            "t0": NOON + 40 * n,
+            "t1": NOON + 40 * n + 1,
+            "st": "ok" if n < 9 else "aborted",
+        }
+        for n, name in enumerate(names)
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in made).encode()
+    ask = read(tmp_path, {"run.toml": toml.encode(), "client.jsonl": lines})
+    goodput = ask(
+        "SELECT planned_requests AS n, complete_requests AS ok, aborted_requests AS cut, "
+        "window_s AS s FROM goodput"
+    )
+    assert goodput == [{"n": 10, "ok": 9, "cut": 1, "s": 361.0}]
+    longest = ask("SELECT max(e2e_ns) AS ns FROM request_outcomes")
+    assert longest == [{"ns": 10**9}]
+    code = "RECORDS011" if ids == "missing" else "ATTR013"
+    assert ask(CODES) == [{"code": code, "severity": "warning", "occurrences": 5}]
