@@ -89,8 +89,11 @@ def _result(rows: pl.DataFrame, ids: pl.Expr, method: str, confidence: float) ->
 
 def _link_client(rows: pl.DataFrame, engine: pl.DataFrame, prefix: str | None) -> pl.DataFrame:
     own = pl.coalesce("request_id", "correlation_id")
-    if rows.select(own.is_not_null().all()).item():
-        return _by_own_id(rows, engine, own)
+    named = rows.filter(own.is_not_null())
+    if named.height:
+        # what one record lacks says nothing of the others
+        nameless = _result(rows.filter(own.is_null()), _row_name(), "row", 1.0)
+        return pl.concat([_by_own_id(named, engine, own), nameless])
     if engine.is_empty():
         if prefix is not None:
             ids = pl.format("cmpl-{}{}-0", pl.lit(prefix), pl.col("place"))

@@ -6,8 +6,9 @@ store, no SQL. It reads only the columns it needs, and leaves out what would not
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
@@ -19,6 +20,9 @@ from trueput.attribution.sessions import Sessions, merge_sessions
 from trueput.errors import UsageError
 from trueput.slo import Slo, parse_slo
 from trueput.source_api import Problem, Severity
+
+if TYPE_CHECKING:
+    from trueput.attribution.reuse import Told
 
 __all__ = ["PROBLEM_CODES", "RunInput", "RunOutput", "attribute_run", "slo_row"]
 
@@ -35,11 +39,17 @@ PROBLEM_CODES = {
     "ATTR010": "The steps of a profile are at other times than the same steps elsewhere.",
     "ATTR011": "The steps of a profile are no stretch of the log's iterations.",
     "ATTR012": "Grouping the events of requests failed; each question does it again.",
+    "ATTR013": "Ids that name several requests; engine ids and times tell them apart.",
+    "ATTR014": "Records of requests that stand in the files twice; each is counted once.",
 }
 
 
-def attribute_run(run: RunInput) -> RunOutput:
-    """Return all derived rows of one run."""
+def attribute_run(run: RunInput, write: Callable[[Told], None] | None = None) -> RunOutput:
+    """Return all derived rows of one run.
+
+    `write` puts into the parts what tells requests of one id apart, before they are read by id;
+    without it an id names one request.
+    """
     out = RunOutput()
     tied: Any = None
     if run.parts.get("requests"):
@@ -47,12 +57,13 @@ def attribute_run(run: RunInput) -> RunOutput:
 
         records = tying.records_of(run)
         out.sessions = _sessions(run, tying.client_files(records))
-        tied = tying.tie(run, records, out)
+        tied = tying.tie(run, records, out, write)
     else:
         out.sessions = _sessions(run, [])
         ended = {row["source_id"]: row.get("ended_local_at_ns") for row in out.sessions.rows}
         known = {s: clocks.ClockFacts(c, None, None, ended.get(s)) for s, c in run.clocks.items()}
         out.clock_fits = clocks.align_all(known, run.anchors, run.timezone)
+        _logged_apart(run, out, write)
     out.rows["load_sessions"] = out.sessions.rows
     out.rows["slo_policy"] = [_objective(run, out)]
     engine_record = EngineRecord(run.run_id, run.parts, run.config, tied, out.clock_fits)
@@ -76,6 +87,19 @@ def attribute_run(run: RunInput) -> RunOutput:
     _gpu_steps(run, out)
     _gpu_union(run, out)
     return out
+
+
+def _logged_apart(run: RunInput, out: RunOutput, write: Callable[[Told], None] | None) -> None:
+    """Tell requests of one id apart of which only a log tells."""
+    if write is None or not run.parts.get("request_events"):
+        return
+    from trueput.attribution import reuse
+
+    if ids := reuse.reused_ids(run.parts, None):
+        told = reuse.tell_apart(run.parts, ids, None, lambda _: out.clock_fits)
+        if told is not None:
+            write(told)
+            out.problems += told.problems
 
 
 def _instants(run: RunInput, out: RunOutput) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
 
 from trueput.arrow import arrow_schema
-from trueput.attribution import clocks, links
+from trueput.attribution import clocks, links, reuse
 from trueput.attribution.run_io import RunInput, RunOutput
 from trueput.attribution.sessions import Sessions
 from trueput.clock import ClockFit, ClockKind
@@ -43,8 +43,17 @@ def client_files(records: pl.DataFrame) -> list[str]:
     return clients["source_id"].unique().sort().to_list()
 
 
-def tie(run: RunInput, records: pl.DataFrame, out: RunOutput) -> pl.DataFrame:
-    """Add request_links and the clock fits to `out`; return the ties."""
+Write = Callable[[reuse.Told], None]
+"""Writes into the parts what tells requests of one id apart."""
+
+
+def tie(
+    run: RunInput, records: pl.DataFrame, out: RunOutput, write: Write | None = None
+) -> pl.DataFrame:
+    """Add request_links and the clock fits to `out`; return the ties.
+
+    Ids that name several requests are told apart where `write` can put that into the parts.
+    """
     records = _with_session(records, out.sessions)
     # without records there is nothing to tie, and a long log names many requests
     engine = _engine_ids(run.parts if records.height else {})
@@ -52,10 +61,38 @@ def tie(run: RunInput, records: pl.DataFrame, out: RunOutput) -> pl.DataFrame:
         (r["source_id"], r["session"]): r.get("request_id_prefix") for r in out.sessions.rows
     }
     tied = links.link(records.filter(pl.col("vantage") != "engine"), engine, prefixes)
+    told = _told_apart(run, records, tied, out.sessions) if write is not None else None
+    if told is not None and write is not None:
+        write(told)
+        out.problems += told.problems
+        tied = told.applied(tied)
+        records = _with_session(records_of(run), out.sessions)
+        engine = _engine_ids(run.parts)
     out.rows["request_links"] = tied.with_columns(pl.lit(run.run_id).alias("run_id"))
     out.clock_fits = _fit_clocks(run, records, tied, out.sessions)
     _count_unmatched(tied, engine, records, out)
     return tied
+
+
+def _told_apart(
+    run: RunInput, records: pl.DataFrame, tied: pl.DataFrame, sessions: Sessions
+) -> reuse.Told | None:
+    """Return what tells the requests of reused ids apart, by the clocks that the others prove."""
+    ids = reuse.reused_ids(run.parts, tied)
+    if not ids:
+        return None
+
+    def fit(counts: reuse.Counts) -> Mapping[str, ClockFit]:
+        outer = reuse.outer_id(pl.col("request_id"))
+        again = outer.is_in(ids).fill_null(value=False)
+        others = records.filter((pl.col("vantage") != "engine") | ~again)
+        # printed times are fitted to a quarter of an hour: the first of as many is the same request
+        alike = [n for n in ids if counts.recorded.get(n) == counts.logged.get(n)]
+        first = records.filter((pl.col("vantage") == "engine") & outer.is_in(alike))
+        first = first.sort("arrived_at_ns").unique("request_id", keep="first", maintain_order=True)
+        return _fit_clocks(run, pl.concat([others, first]), tied.filter(~again), sessions)
+
+    return reuse.tell_apart(run.parts, ids, tied, fit)
 
 
 def _with_session(records: pl.DataFrame, sessions: Sessions) -> pl.DataFrame:

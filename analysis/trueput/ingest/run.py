@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,11 +36,15 @@ from trueput.ingest.folders import (
 from trueput.ingest.losses import Losses, has_open_gaps, kernels_untraced, losses_of_steps
 from trueput.ingest.marks import mark_all, mark_capture, mark_losses, mark_operations
 from trueput.ingest.read import FileResult, FileTask, read_file, shift_instants
+from trueput.ingest.rename import rename
 from trueput.ingest.run_toml import RunToml, goodput_slo, read_run_toml
 from trueput.ingest.store import READER_VERSION, Manifest, Store, encode
 from trueput.ingest.twice import drop_doubled_samples
 from trueput.source_api import Clock, Fact, Problem, ReadOptions, Severity
 from trueput.sources import all_sources
+
+if TYPE_CHECKING:
+    from trueput.attribution.reuse import Told
 
 PARALLEL_FROM_BYTES = 48 << 20
 MAX_PROBLEM_SHARE = 0.5
@@ -327,7 +331,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
     pa.default_memory_pool().release_unused()
     _mark_operations(work)
     pa.default_memory_pool().release_unused()
-    output = attribute_run(_run_input(work, parts, facts))
+    output = attribute_run(_run_input(work, parts, facts), lambda told: _write_told(work, told))
     work.problems += [(None, p) for p in output.problems]
     work.problems += output.of_files
     _mark_losses(work, losses_of_steps(work.results, output.lost_steps))
@@ -435,6 +439,15 @@ def _to_utc(work: _Work, output: RunOutput) -> None:
         if fit is not None and fit.offset_ns and not result.moved_ns:
             for table, path in result.parts.items():
                 shift_instants(path, table, fit.offset_ns)
+
+
+def _write_told(work: _Work, told: Told) -> None:
+    """Write into the parts what tells requests of one id apart."""
+    for result in work.results:
+        for table, part in result.parts.items():
+            ids, copies = told.ids.get((table, part), {}), told.copies.get((table, part), [])
+            if ids or copies:
+                result.rows[table] -= rename(part, table, ids, copies)
 
 
 def _tie_records(work: _Work, output: RunOutput) -> None:

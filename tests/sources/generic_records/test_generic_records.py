@@ -152,7 +152,7 @@ def test_monotonic_clock(tmp_path: Path) -> None:
     assert found["problems"] == ["RECORDS008"]
     assert found["requests"] == [
         {
-            "row_ix": 0, "vantage": "engine", "traffic": "load",
+            "row_ix": 0, "vantage": "engine", "request_id": "a.jsonl#0", "traffic": "load",
             "arrived_at_ns": 12250000000, "gaps_ns": [1500, 2000],
         }
     ]  # fmt: skip
@@ -210,3 +210,18 @@ def test_recorded_server_truth() -> None:
     }
     load = [r for r in found["requests"] if r["traffic"] == "load"]
     assert sorted(int(r["correlation_id"].rsplit("-", 1)[1]) for r in load) == list(range(100))
+
+
+@pytest.mark.parametrize("vantage", ["client", "engine", "server"])
+def test_records_without_an_id(tmp_path: Path, vantage: str) -> None:
+    """Ids are missing, NULL or empty; of an engine's records each is named by its place."""
+    table = {
+        "file": "a.jsonl", "vantage": vantage,
+        "names": {"request_id": "id", "correlation_id": "x"},
+    }  # fmt: skip
+    lines = b'{"id": "a"}\n{"id": null}\n{"id": ""}\n{"id": null, "x": "k"}\n{"x": ""}\n'
+    found = read(tmp_path, {"columns": [table]}, "a.jsonl", lines)
+    ids = [row.get("request_id") for row in found["requests"]]
+    engine = ["a", "a.jsonl#1", "a.jsonl#2", "k", "a.jsonl#4"]
+    assert ids == (engine if vantage == "engine" else ["a", None, None, None, None])
+    assert found["problems"] == ["RECORDS011"]

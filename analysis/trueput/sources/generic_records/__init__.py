@@ -51,6 +51,7 @@ Several files are several tables `[[columns]]`, each followed by its own `[colum
   failed, aborted and not_sent keep their name; unknown is NULL.
 - `output_tokens_source` may stand in `[columns]` as a fixed word; without it the count is the
   engine's (vantage client: usage that the client got).
+- A record without an id is a request of its own: `FILE#ROW` (RECORDS011).
 - `row_ix` is the position in the file. `correlation_id` is the key by which a client joins: in
   `bench-<hex>-<i>` the last number is the row of the client's file.
 - A column that no record has, a unit that fits not, an unknown key: each one problem, never a stop.
@@ -91,6 +92,7 @@ PROBLEM_CODES: Final = {
     "RECORDS009": "the compressed file breaks; what came before was read",
     "RECORDS010": "a record says that it ended well and holds an HTTP status of 400 or more; "
     "it counts as failed",
+    "RECORDS011": "records have no id; each counts as a request that is joined with no other",
 }
 
 
@@ -125,7 +127,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Item]:
         yield Problem("RECORDS001", Severity.ERROR, text)
         return
     yield Clock(plan.clock if plan.has_instants else ClockKind.NONE, method="run.toml [columns]")
-    yield from _rows(path, plan)
+    yield from _rows(path, plan, options.relative_path or path.name)
 
 
 def _table_of(path: Path, options: ReadOptions) -> Mapping[str, Any] | None:
@@ -140,8 +142,8 @@ def _table_of(path: Path, options: ReadOptions) -> Mapping[str, Any] | None:
     return None
 
 
-def _rows(path: Path, plan: Plan) -> Iterator[Item]:
-    reader = Reader(plan)
+def _rows(path: Path, plan: Plan, name: str) -> Iterator[Item]:
+    reader = Reader(plan, name)
     comma = plan.format == "csv"
     records = csv_records(path, plan.delimiter) if comma else json_records(path)
     rows: list[dict[str, Any]] = []

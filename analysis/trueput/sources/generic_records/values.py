@@ -37,8 +37,12 @@ class _Tally:
 class Reader:
     """Makes rows of records and keeps one tally per kind of problem and column."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, file: str = "") -> None:
         self.plan = plan
+        self._file = file
+        names = {item.ours.name for item in plan.fields}
+        self._ids = [name for name in ("request_id", "correlation_id") if name in names]
+        self._nameless: list[int] = []
         self._seen: set[str] = set()
         self._tallies: dict[tuple[str, str], _Tally] = {}
         self._count = 0
@@ -52,6 +56,7 @@ class Reader:
             "traffic": self._traffic(record),
         }
         self._count += 1
+        place = row["row_ix"]
         for item in plan.fields:
             cell = record.get(item.theirs)
             if item.theirs in record:
@@ -66,6 +71,7 @@ class Reader:
             text = f"`{item.theirs}` holds HTTP {row['http_status']} where the status is a good one"
             self._note("RECORDS010", item, text)
             row["status"] = "http_error"
+        self._name(row, place)
         if row.get("output_tokens") is not None:
             row["output_tokens_source"] = plan.tokens_source
         return row
@@ -78,8 +84,26 @@ class Reader:
         for name in sorted(wanted - self._seen):
             text = f"no record has the column `{name}`"
             yield Problem("RECORDS003", Severity.WARNING, text[:200])
+        if self._nameless and len(self._nameless) < self._count:
+            text = (
+                f"{len(self._nameless)} of {self._count} records have no id; each counts as a "
+                "request that is joined with no other"
+            )
+            count = len(self._nameless)
+            yield Problem("RECORDS011", Severity.WARNING, text, self._nameless[0] + 1, count)
         for (code, _), tally in self._tallies.items():
             yield Problem(code, tally.severity, tally.text[:200], tally.line, tally.count)
+
+    def _name(self, row: dict[str, Any], place: int) -> None:
+        """Give an engine's record that has no id of its own the client's, else its place."""
+        if (
+            row["traffic"] == "load"
+            and self._ids
+            and all(row.get(name) is None for name in self._ids)
+        ):
+            self._nameless.append(place)
+        if self.plan.vantage == "engine" and row.get("request_id") is None:
+            row["request_id"] = row.get("correlation_id") or f"{self._file}#{place}"
 
     def _note(self, code: str, item: Field, text: str) -> None:
         tally = self._tallies.setdefault(

@@ -58,7 +58,10 @@ _TEXTS = {
     "OTLP005": (Severity.INFO, "span seen before (exporter retry), kept once"),
     "OTLP006": (Severity.WARNING, "negative duration, not stored"),
     "OTLP007": (Severity.WARNING, "span has no usable start or end"),
-    "OTLP008": (Severity.WARNING, "llm_request span has no request id"),
+    "OTLP008": (
+        Severity.WARNING,
+        "llm_request span has no request id; it counts as a request of its own",
+    ),
     "OTLP009": (Severity.WARNING, "attribute is no number in range, not stored"),
     "OTLP010": (Severity.INFO, "no llm_request span in this file"),
     "OTLP011": (Severity.INFO, "a second engine process appears late: no replica before it"),
@@ -160,6 +163,8 @@ class _Reader:
         row["request_id"] = str(request_id)[:500] if request_id is not None else None
         if request_id is None:
             self.problem("OTLP008", line)
+            if span.identity is not None:
+                row["request_id"] = f"span-{span.identity[1]}"[:500]
         if span.start_ns is None or span.end_ns is None:
             self.problem("OTLP007", line)
         elif span.end_ns < span.start_ns:

@@ -16,7 +16,7 @@ SELECT
   s.arrived_at_ns IS NOT NULL AS arrival_is_exact, s.ended_at_ns IS NOT NULL AS end_is_exact,
   coalesce(g.was_received, false) AS was_received,
   s.run_id IS NOT NULL OR coalesce(g.was_admitted, false) AS was_admitted,
-  coalesce(g.was_aborted, false) AS was_aborted,
+  coalesce(g.was_aborted, false) OR coalesce(s.was_aborted, false) AS was_aborted,
   coalesce(g.was_failed, false) AS was_failed,
   coalesce(g.was_finished, false) OR coalesce(s.was_finished, false) AS was_finished,
   g.preempted_events,

@@ -21,6 +21,7 @@ SELECT
   min(first_token_at_ns) AS first_token_at_ns,
   max(ended_at_ns) AS ended_at_ns,
   bool_or(coalesce(status, 'finished') IN ('finished', 'ok')) AS was_finished,
+  bool_or(status IN ('aborted', 'cancelled')) AS was_aborted,
   max(asked_output_tokens) AS asked_output_tokens,
   max(prompt_tokens) AS prompt_tokens,
   max(cached_prompt_tokens) AS cached_prompt_tokens,
