@@ -23,16 +23,21 @@ WITH runs AS (
   SELECT run_id, count(recomputed_tokens) AS known, count(*) FILTER (recomputed_tokens > 0 AND is_inside) AS again
   FROM profiled GROUP BY run_id
 ), printed AS (
-  -- iterations of the window that computed again, without those whose steps the profile shows outside it
+  -- iterations whose second touches the window and that computed again, without those whose steps the
+  -- profile shows outside it
   SELECT t.run_id, count(*) AS again
-  FROM int_steps AS t
+  FROM raw.engine_steps AS t
+  JOIN raw.step_work AS k
+    ON k.run_id = t.run_id AND k.source_id = t.source_id AND k.engine = t.engine
+    AND k.incarnation = t.incarnation AND k.step_ix = t.step_ix
   JOIN runs AS r ON r.run_id = t.run_id
   LEFT JOIN (
     SELECT run_id, engine, incarnation, step_ix FROM profiled WHERE step_ix IS NOT NULL
     GROUP BY ALL HAVING bool_and(is_near AND NOT is_inside)
   ) AS p
     ON p.run_id = t.run_id AND p.engine = t.engine AND p.incarnation = t.incarnation AND p.step_ix = t.step_ix
-  WHERE t.recomputed_tokens > 0 AND p.run_id IS NULL
+  WHERE NOT t.dummy AND k.recomputed_tokens > 0 AND p.run_id IS NULL
+    AND step_is_inside('all', t.logged_at_ns, r.from_ns, r.to_ns)
   GROUP BY t.run_id
 ), by_iteration AS (
   SELECT DISTINCT run_id FROM raw.step_work WHERE recomputed_tokens > 0
