@@ -1,0 +1,178 @@
+"""Figures of a run are of its window: what other lives, other traffic and other times did is not.
+
+The oracles are the instrumented scheduler, the engine's own log and counters read apart from the
+program, and that windows which follow each other share the whole out among them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cases.truth import load_truth
+
+from trueput.verbs.ingest import ingest
+from trueput.verbs.opening import Reading
+from trueput.verbs.show import show
+from trueput.verbs.sql import sql
+
+if TYPE_CHECKING:
+    from cases.conftest import RowsOf
+
+S = 10**9
+_LINE = re.compile(
+    r"INFO (\d\d-\d\d \d\d:\d\d:\d\d) .*Iteration\((\d+)\): \d+ context requests, (\d+) context "
+    r"tokens, \d+ generation requests, (\d+) generation tokens"
+)
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a recorded file, packed or not."""
+    packed = path.with_name(path.name + ".gz")
+    data = gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
+    return data.decode().splitlines()
+
+
+def iterations(folder: Path) -> list[tuple[int, int, int]]:
+    """Number, printed second (UTC, ns) and tokens of each iteration of a log of 2026."""
+    found = []
+    for line in lines_of(folder / "server.log"):
+        if told := _LINE.search(line):
+            at = datetime.strptime(f"2026-{told[1]}", "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+            found.append((int(told[2]), int(at.timestamp()) * S, int(told[3]) + int(told[4])))
+    return found
+
+
+def of_window(store: Path, run: str, window: str, columns: str, view: str) -> dict[str, Any]:
+    """Those columns of a view's one row of a run, in a window."""
+    query = f"SELECT {columns} FROM {view} WHERE run_id = '{run}'"
+    (row,) = sql(query, Reading(store=store, window=window), runs=[run]).dicts()
+    return row
+
+
+def test_recompute_of_a_window_is_what_the_scheduler_computed_again_in_it(
+    store: Path, fixtures: Path
+) -> None:
+    """Each iteration's recomputed tokens by the scheduler, summed over those printed in 10..30 s."""
+    run = "candidate_overload_truth"
+    folder = fixtures / "vllm_cpu" / run
+    origin = of_window(store, run, "all", "origin_ns", "int_run_windows")["origin_ns"]
+    begin, end = origin + 10 * S, origin + 30 * S
+    again: dict[int, int] = {}
+    for life in load_truth(folder).lives.values():
+        for step, tokens in life.recomputed.items():
+            again[step] = again.get(step, 0) + tokens
+    inside = {step for step, at, _ in iterations(folder) if begin <= at + S // 2 <= end}
+    truth = sum(tokens for step, tokens in again.items() if step in inside)
+    assert 0 < truth < sum(again.values())
+    found = of_window(store, run, "fixed:10s..30s", "*", "recompute")
+    assert found["recomputed_tokens_low"] <= truth <= found["recomputed_tokens_high"]
+    assert found["recomputed_tokens"] == pytest.approx(truth, rel=0.01)
+    assert found["scheduled_tokens"] == sum(
+        tokens for step, _, tokens in iterations(folder) if step in inside
+    )
+
+
+@pytest.mark.parametrize("run", ["regress_candidate", "candidate_overload_truth"])
+def test_windows_that_follow_each_other_share_out_the_whole(store: Path, run: str) -> None:
+    """No iteration is in two of them, and only those just before the first send are in none."""
+    columns = "recomputed_tokens, scheduled_tokens, recompute_ns"
+    whole = of_window(store, run, "all", columns, "recompute")
+    ends = [0, 7, 20, 33, 90]
+    parts = [
+        of_window(store, run, f"fixed:{a}s..{b}s", columns, "recompute")
+        for a, b in zip(ends, ends[1:], strict=False)
+    ]
+    origin = of_window(store, run, "all", "origin_ns", "int_run_windows")["origin_ns"]
+    # what the log printed in the second of the first send, before its middle, is in none of them
+    before = sql(
+        f"SELECT sum(context_tokens + generation_tokens) AS n, sum(recomputed_tokens) AS again "
+        f"FROM int_steps WHERE logged_at_ns + {S // 2} < {origin}",
+        Reading(store=store),
+        runs=[run],
+    ).dicts()[0]
+    assert sum(p["scheduled_tokens"] or 0 for p in parts) == whole["scheduled_tokens"] - (
+        before["n"] or 0
+    )
+    assert sum(p["recomputed_tokens"] for p in parts) == whole["recomputed_tokens"]
+    assert not before["again"]
+    assert sum(p["recompute_ns"] for p in parts) == whole["recompute_ns"]
+
+
+def test_a_window_has_its_own_requests_and_their_time(store: Path, fixtures: Path) -> None:
+    """Four requests were sent in the first 5 s, by the client's own file: their wall time alone."""
+    run, reading = "regress_candidate", Reading(store=store, window="fixed:0s..5s")
+    bench = json.loads("\n".join(lines_of(fixtures / "vllm_cpu" / run / "bench.json")))
+    starts = bench["start_times"]
+    chosen = [i for i, at in enumerate(starts) if at - min(starts) <= 5]
+    found = show(run, reading)
+    (row,) = found["goodput"]
+    assert row["planned_requests"] == len(chosen) == 4
+    wall = sum(bench["ttfts"][i] + sum(bench["itls"][i]) for i in chosen)
+    told = sum(r["time_ns"] for r in found["run_phases"] if r["time_ns"] is not None)
+    assert told == pytest.approx(wall * S, rel=0.01)
+    assert {r["request_id"] for r in found["paid_most"]} == set()
+    assert found["recompute"][0]["recomputed_tokens"] == 0
+
+
+def counter(folder: Path, name: str) -> list[tuple[int, float]]:
+    """Scrapes of one counter: instant in ns, value."""
+    found, at = [], 0
+    for line in lines_of(folder / "metrics.prom"):
+        if line.startswith("# SCRAPE "):
+            at = round(float(line.split()[2]) * S)
+        elif line.startswith(name + "{"):
+            found.append((at, float(line.rpartition(" ")[2])))
+    return found
+
+
+def test_what_other_traffic_did_before_the_load_is_not_the_run_s(
+    store: Path, fixtures: Path, rows_of: RowsOf
+) -> None:
+    """All 8 preemptions of this log lie outside the client's load, by the scraped counter."""
+    run = "errors_debug"
+    window = of_window(store, run, "all", "from_ns, to_ns", "int_run_windows")
+    scrapes = counter(fixtures / "vllm_cpu" / run, "vllm:num_preemptions_total")
+    assert scrapes[-1][1] - scrapes[0][1] == 8
+    before = max(s for s in scrapes if s[0] <= window["from_ns"])[1]
+    after = min((s for s in scrapes if s[0] >= window["to_ns"]), default=scrapes[-1])[1]
+    assert after - before == 0
+    (found,) = rows_of("recompute", run)
+    assert (found["preemptions"], found["recomputed_tokens"], found["recompute_ns"]) == (0, 0, 0)
+    ledger = [r["time_ns"] for r in rows_of("gpu_ledger", run) if r["work"] == "recompute"]
+    assert sum(ledger) == 0
+
+
+def after_another_life(fixtures: Path, first: str, run: str, into: Path) -> Path:
+    """The files of a run whose log, metrics and spans begin with those of an earlier server."""
+    into.mkdir()
+    source = fixtures / "vllm_cpu"
+    for name in ("server.log", "metrics.prom", "otlp.jsonl"):
+        lines = [line for one in (first, run) for line in lines_of(source / one / name)]
+        (into / name).write_text("\n".join(lines) + "\n")
+    for name in ("bench.json", "run.toml"):
+        (into / name).write_text("\n".join(lines_of(source / run / name)) + "\n")
+    return into
+
+
+def test_an_earlier_life_of_the_server_is_not_the_run_s(fixtures: Path, tmp_path: Path) -> None:
+    """No request of r2 was preempted, 30 of the life before it were; and the other way round."""
+    mixed = [
+        ("regress_candidate", "regress_baseline_r2"),
+        ("regress_baseline", "regress_candidate"),
+    ]
+    paths = [after_another_life(fixtures, first, run, tmp_path / run) for first, run in mixed]
+    store = tmp_path / "store"
+    ingest(paths, store=store)
+    query = "SELECT preemptions, recomputed_tokens, scheduled_tokens, preempted_requests FROM "
+    rows = {
+        run: sql(f"{query}recompute", Reading(store=store), runs=[run]).dicts()[0]
+        for _, run in mixed
+    }
+    assert list(rows["regress_baseline_r2"].values()) == [0, 0, 42_399, 0]
+    assert list(rows["regress_candidate"].values()) == [30, 17_288, 59_687, 30]
