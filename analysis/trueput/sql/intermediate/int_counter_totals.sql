@@ -6,6 +6,7 @@
 SELECT
   run_id, metric, labels, kind,
   sum(growth) AS growth,
+  CASE WHEN coalesce(any_value(window_rule), 'all') = 'all' THEN sum(life_growth) END AS life_growth,
   CASE WHEN coalesce(any_value(window_rule), 'all') = 'all' OR sum(growth_most) = sum(growth_least)
     THEN sum(growth_most) END AS window_growth,
   sum(growth_least) AS window_growth_least,

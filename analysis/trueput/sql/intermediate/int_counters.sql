@@ -33,6 +33,9 @@ SELECT
   run_id, engine, incarnation, metric, labels, kind, le, window_rule,
   first_at_ns, last_at_ns, first_value, last_value,
   last_value - base AS growth,
+  -- of the lives that served the load, where the window is all of it
+  CASE WHEN from_ns IS NULL OR (last_at_ns >= from_ns AND coalesce(begun_after_ns, first_at_ns) < to_ns)
+    THEN last_value - base ELSE 0 END AS life_growth,
   CASE WHEN from_ns IS NULL THEN CASE WHEN coalesce(window_rule, 'all') = 'all' THEN last_value - base END
     WHEN begun_after_ns >= to_ns THEN 0
     ELSE greatest(coalesce(after_value, last_value) - coalesce(before_value, base), 0) END AS growth_most,

@@ -1,10 +1,11 @@
 -- One row per run: how many preemptions its engine counted, best evidence first, in the run's window
 -- and in all of its files; NULL where no counter, event or printed running count says so.
+-- The rule `all` takes whole lives of the engine: those that served the load, with other traffic.
 -- Formula: a running count that falls has restarted. A log's events are to the second: they count
 -- where their second reaches into the window. Null rule: a counter whose growth cannot be cut to the
 -- window leaves it to events that name as many; else the window's count is NULL.
-WITH printed AS (
-  SELECT e.run_id, e.cumulative,
+WITH said AS (
+  SELECT e.run_id, e.at_ns, e.cumulative, coalesce(w.window_rule, 'all') AS window_rule,
     -- what has no place in a window that cuts the load cannot be counted in it
     coalesce(w.window_rule, 'all') <> 'all' AND (w.from_ns IS NULL OR e.at_ns IS NULL) AS is_unplaced,
     w.from_ns IS NULL OR e.at_ns IS NULL OR (
@@ -15,6 +16,11 @@ WITH printed AS (
   LEFT JOIN int_run_windows AS w ON w.run_id = e.run_id
   WHERE e.event = 'preempted'
   WINDOW earlier AS (PARTITION BY e.run_id ORDER BY e.at_ns, e.cumulative)
+), lived AS (
+  SELECT *, count(*) FILTER (more < 0) OVER (PARTITION BY run_id ORDER BY at_ns, cumulative) AS life FROM said
+), printed AS (
+  SELECT * REPLACE (is_inside OR (window_rule = 'all' AND bool_or(is_inside) OVER (PARTITION BY run_id, life)) AS is_inside)
+  FROM lived
 ), told AS (
   SELECT run_id,
     CAST(sum(CASE WHEN more >= 0 THEN more ELSE cumulative END) AS BIGINT) AS printed,
@@ -37,7 +43,8 @@ FROM raw.runs AS r
 LEFT JOIN (
   -- each engine's series is cut by itself
   SELECT run_id, sum(growth) AS growth,
-    CASE WHEN count(window_growth) = count(*) THEN sum(window_growth) END AS window_growth
+    CASE WHEN count(life_growth) = count(*) THEN sum(life_growth)
+      WHEN count(window_growth) = count(*) THEN sum(window_growth) END AS window_growth
   FROM int_counter_totals
   WHERE metric = 'vllm:num_preemptions_total' GROUP BY run_id
 ) AS c ON c.run_id = r.run_id

@@ -1,4 +1,6 @@
 -- One row per run: what its engine computed again in the run's window, and what that cost.
+-- The rule `all` takes whole lives of the engine: those that served the load. Recompute is what the
+-- balance of a life leaves, and other traffic of that life is in it.
 -- Formula: the figures of all its iterations (run_recompute) where none of them lies outside the
 -- window. Else they are cut at the window by where recompute was placed (step_work): exactly where
 -- every token has a place; as they are where nothing outside can have been recompute; else bounded by
@@ -26,18 +28,23 @@ WITH lives AS (
     coalesce(sum(t.elapsed_ns) FILTER (t.is_inside AND t.again > 0), 0) AS recompute_ns_high
   FROM (
     SELECT
-      s.run_id, s.engine, s.incarnation, s.logged_at_ns, s.elapsed_ns, v.window_rule, v.from_ns,
-      step_is_inside(v.window_rule, s.logged_at_ns, v.from_ns, v.to_ns) AS is_inside,
-      s.context_tokens + s.generation_tokens AS tokens,
-      coalesce(s.context_requests, 0) + coalesce(s.generation_requests, 0) AS requests,
-      greatest(s.generation_tokens - s.generation_requests, 0) AS shape,
-      k.recomputed_tokens AS again, k.recompute_ns, k.recompute_ns_low
-    FROM raw.engine_steps AS s
-    JOIN int_run_windows AS v ON v.run_id = s.run_id
-    LEFT JOIN raw.step_work AS k
-      ON k.run_id = s.run_id AND k.source_id = s.source_id AND k.engine = s.engine
-      AND k.incarnation = s.incarnation AND k.step_ix = s.step_ix
-    WHERE NOT s.dummy
+      u.* EXCLUDE (is_inside),
+      u.is_inside OR (u.window_rule = 'all' AND bool_or(u.is_inside) OVER (PARTITION BY u.run_id, u.engine, u.incarnation)) AS is_inside
+    FROM (
+      SELECT
+        s.run_id, s.engine, s.incarnation, s.logged_at_ns, s.elapsed_ns, v.window_rule, v.from_ns,
+        step_is_inside(v.window_rule, s.logged_at_ns, v.from_ns, v.to_ns) AS is_inside,
+        s.context_tokens + s.generation_tokens AS tokens,
+        coalesce(s.context_requests, 0) + coalesce(s.generation_requests, 0) AS requests,
+        greatest(s.generation_tokens - s.generation_requests, 0) AS shape,
+        k.recomputed_tokens AS again, k.recompute_ns, k.recompute_ns_low
+      FROM raw.engine_steps AS s
+      JOIN int_run_windows AS v ON v.run_id = s.run_id
+      LEFT JOIN raw.step_work AS k
+        ON k.run_id = s.run_id AND k.source_id = s.source_id AND k.engine = s.engine
+        AND k.incarnation = s.incarnation AND k.step_ix = s.step_ix
+      WHERE NOT s.dummy
+    ) AS u
   ) AS t
   GROUP BY t.run_id, t.engine, t.incarnation
 ), sums AS (
