@@ -28,7 +28,7 @@ TOKENS = {
     "regress_baseline": 0,
     "regress_baseline_r2": 0,
 }
-# runs with aborts: the truth must lie in the interval
+# runs with aborts: the truth of all that the engine served must lie in the interval
 TOKENS_WITHIN = {"errors_debug": 689, "aiperf": 888, "guidellm": 2846}
 PREEMPTIONS = {
     "aiperf": 11,
@@ -38,7 +38,8 @@ PREEMPTIONS = {
     "candidate_overload_truth": 42,
     "control_baseline": 0,
     "control_candidate": 21,
-    "errors_debug": 8,
+    # its log holds 8, none of them while its client's load ran
+    "errors_debug": 0,
     "guidellm": 18,
     "prefix_cache": 6,
     "regress_baseline": 0,
@@ -47,7 +48,7 @@ PREEMPTIONS = {
     "regress_candidate_truth": 28,
     "torch_profile": 22,
 }
-PREEMPTED = {"candidate_overload_truth": 30, "prefix_cache": 4, "errors_debug": 6, "aiperf": 9}
+PREEMPTED = {"candidate_overload_truth": 30, "prefix_cache": 4, "errors_debug": 0, "aiperf": 9}
 SCHEDULED = {
     "regress_baseline": 42_399,
     "regress_baseline_r2": 42_399,
@@ -72,7 +73,7 @@ def test_recomputed_tokens_are_exact_without_aborts(rows_of: RowsOf, run: str, t
 
 @pytest.mark.parametrize(("run", "tokens"), TOKENS_WITHIN.items())
 def test_with_aborts_the_interval_holds_the_truth(rows_of: RowsOf, run: str, tokens: int) -> None:
-    (row,) = rows_of("recompute", run)
+    (row,) = rows_of("run_recompute", run)
     low, high = row["recomputed_tokens_low"], row["recomputed_tokens_high"]
     assert isinstance(low, int)
     assert isinstance(high, int)

@@ -10,6 +10,7 @@ import gzip
 import json
 import re
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ def of_window(store: Path, run: str, window: str, columns: str, view: str) -> di
 def test_recompute_of_a_window_is_what_the_scheduler_computed_again_in_it(
     store: Path, fixtures: Path
 ) -> None:
-    """Each iteration's recomputed tokens by the scheduler, summed over those printed in 10..30 s."""
+    """Recomputed tokens by the scheduler, summed over the iterations printed in 10..30 s."""
     run = "candidate_overload_truth"
     folder = fixtures / "vllm_cpu" / run
     origin = of_window(store, run, "all", "origin_ns", "int_run_windows")["origin_ns"]
@@ -85,8 +86,7 @@ def test_windows_that_follow_each_other_share_out_the_whole(store: Path, run: st
     whole = of_window(store, run, "all", columns, "recompute")
     ends = [0, 7, 20, 33, 90]
     parts = [
-        of_window(store, run, f"fixed:{a}s..{b}s", columns, "recompute")
-        for a, b in zip(ends, ends[1:], strict=False)
+        of_window(store, run, f"fixed:{a}s..{b}s", columns, "recompute") for a, b in pairwise(ends)
     ]
     origin = of_window(store, run, "all", "origin_ns", "int_run_windows")["origin_ns"]
     # what the log printed in the second of the first send, before its middle, is in none of them
