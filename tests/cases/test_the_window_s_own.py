@@ -10,6 +10,7 @@ import gzip
 import json
 import re
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ def of_window(store: Path, run: str, window: str, columns: str, view: str) -> di
 def test_recompute_of_a_window_is_what_the_scheduler_computed_again_in_it(
     store: Path, fixtures: Path
 ) -> None:
-    """Each iteration's recomputed tokens by the scheduler, summed over those printed in 10..30 s."""
+    """Recomputed tokens by the scheduler, summed over the iterations printed in 10..30 s."""
     run = "candidate_overload_truth"
     folder = fixtures / "vllm_cpu" / run
     origin = of_window(store, run, "all", "origin_ns", "int_run_windows")["origin_ns"]
@@ -85,8 +86,7 @@ def test_windows_that_follow_each_other_share_out_the_whole(store: Path, run: st
     whole = of_window(store, run, "all", columns, "recompute")
     ends = [0, 7, 20, 33, 90]
     parts = [
-        of_window(store, run, f"fixed:{a}s..{b}s", columns, "recompute")
-        for a, b in zip(ends, ends[1:], strict=False)
+        of_window(store, run, f"fixed:{a}s..{b}s", columns, "recompute") for a, b in pairwise(ends)
     ]
     origin = of_window(store, run, "all", "origin_ns", "int_run_windows")["origin_ns"]
     # what the log printed in the second of the first send, before its middle, is in none of them
@@ -131,7 +131,7 @@ def counter(folder: Path, name: str) -> list[tuple[int, float]]:
     return found
 
 
-def test_what_other_traffic_did_before_the_load_is_not_the_run_s(
+def test_what_other_traffic_did_before_the_load_is_the_engine_s_and_not_in_the_ledger(
     store: Path, fixtures: Path, rows_of: RowsOf
 ) -> None:
     """All 8 preemptions of this log lie outside the client's load, by the scraped counter."""
@@ -143,7 +143,7 @@ def test_what_other_traffic_did_before_the_load_is_not_the_run_s(
     after = min((s for s in scrapes if s[0] >= window["to_ns"]), default=scrapes[-1])[1]
     assert after - before == 0
     (found,) = rows_of("recompute", run)
-    assert (found["preemptions"], found["recomputed_tokens"], found["recompute_ns"]) == (0, 0, 0)
+    assert (found["preemptions"], found["recomputed_tokens"]) == (8, 689)  # README of the run
     ledger = [r["time_ns"] for r in rows_of("gpu_ledger", run) if r["work"] == "recompute"]
     assert sum(ledger) == 0
 

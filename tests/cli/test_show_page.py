@@ -147,3 +147,22 @@ def test_tables_that_nothing_can_fill_are_left_out() -> None:
     draw(Console(file=out, width=80), found)
     headings = [line for line in out.getvalue().splitlines() if line and line[0] != " "]
     assert [line.split()[0] for line in headings] == ["r", "Activity"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "shown"),
+    [
+        ("all", "the client claims 60 complete: NOT the same"),
+        ("fixed", "of its whole load the client claims 60 complete"),
+        ("steady", "of its whole load the client claims 60 complete"),
+    ],
+)
+def test_a_claim_of_the_whole_load_is_not_set_against_a_part(rule: str, shown: str) -> None:
+    """Four requests of a window cannot contradict the 60 of the load."""
+    row: dict[str, Any] = defaultdict(lambda: None)
+    row |= {"window_rule": rule, "basis": "measured", "planned_requests": 4, "sent_requests": 4,
+            "complete_requests": 4, "client_claimed_complete_requests": 60}  # fmt: skip
+    out = io.StringIO()
+    _outcomes(Console(file=out, width=160), row)
+    (said,) = [line.strip() for line in out.getvalue().splitlines() if "claims" in line]
+    assert said == shown

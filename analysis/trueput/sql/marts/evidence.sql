@@ -91,8 +91,8 @@ WITH has AS (
      'improve': CASE WHEN uncovered IS NOT NULL THEN concat('keep the engine''s whole record: ', uncovered)
        WHEN steps = 0 THEN 'run the engine with --enable-logging-iteration-details'
        WHEN conservation_counters = 0 THEN 'scrape /metrics during the run'
-       WHEN recompute_basis = 'bounded' AND whole_recompute_basis <> 'bounded'
-         THEN 'ask for the whole load: what lies on which side of this window cannot be told'
+       WHEN recompute_basis = 'bounded' AND whole_recompute_basis <> 'bounded' THEN
+         'ask for the whole load: which side of this window they lie on cannot be told'
        WHEN recompute_basis = 'bounded' THEN 'aborted requests blur the balance; a run without aborts is exact' END},
     {'question': 'which requests were preempted, and what it cost them',
      'best_basis': CASE WHEN preemptions = 0 THEN 'reported' WHEN has_victims THEN 'inferred' ELSE 'unknown' END,

@@ -1,12 +1,14 @@
 -- One row per run: preemptions, tokens computed again, and the engine time they cost, in the run's
--- window; of all that its engine served there, other traffic included.
+-- window; of all that its engine served there, other traffic included. Where the window is the whole
+-- load, of the lives of the engine that served it.
 -- Evidence, best first: exact records, conservation of scheduled tokens, shape of steps, counters.
 -- Null rule: unknown is NULL, never 0; with preemptions counted and nothing else, tokens are NULL.
 SELECT
   r.run_id,
   x.preemptions,
   -- a count only where the victims found explain every preemption that the engine counted
-  CASE WHEN x.preemptions = 0 THEN 0 WHEN v.explained = x.preemptions THEN v.victims END AS preempted_requests,
+  CASE WHEN x.preemptions = 0 THEN 0 WHEN v.all_explained = x.preemptions AND x.all_preemptions = x.preemptions THEN v.all_victims
+    WHEN v.explained = x.preemptions THEN v.victims END AS preempted_requests,
   t.recomputed_tokens, t.recomputed_tokens_low, t.recomputed_tokens_high,
   t.scheduled_tokens,
   ratio(t.recomputed_tokens, t.scheduled_tokens) AS recomputed_ratio,
@@ -19,11 +21,14 @@ LEFT JOIN int_preemptions AS x ON x.run_id = r.run_id
 LEFT JOIN int_recompute AS t ON t.run_id = r.run_id
 LEFT JOIN (
   -- a victim that was there in the window and outside it may have been hit on either side
-  SELECT v.run_id, count(*) FILTER (v.preemptions > 0) AS victims,
-    CASE WHEN bool_and(v.preemptions = 0 OR p.is_within) THEN sum(v.preemptions) END AS explained
+  SELECT v.run_id,
+    count(*) FILTER (v.preemptions > 0) AS all_victims,
+    sum(v.preemptions) AS all_explained,
+    count(*) FILTER (v.preemptions > 0 AND coalesce(p.is_there, true)) AS victims,
+    CASE WHEN bool_and(v.preemptions = 0 OR p.is_within OR NOT p.is_there)
+      THEN sum(v.preemptions) FILTER (coalesce(p.is_there, true)) END AS explained
   FROM raw.request_recompute AS v
   LEFT JOIN int_request_places AS p ON p.run_id = v.run_id AND p.request_id = v.request_id
-  WHERE coalesce(p.is_there, true)
   GROUP BY v.run_id
 ) AS v ON v.run_id = r.run_id
 LEFT JOIN (
