@@ -7,13 +7,17 @@ Nothing is read twice where no id is printed twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from trueput.attribution.likely_offset import likely_offset
 from trueput.attribution.lives import Record, lives
@@ -32,7 +36,8 @@ LATE_NS: Final = 50_000_000
 """What the clocks of two records may differ by where both are exact."""
 _CHILD: Final = r"^\d+_((?:chat)?cmpl-)"
 _SUFFIX: Final = r"-[0-9a-f]{8}$"
-_COMES: Final = ("received", "added")
+_COMES: Final = ("added", "received")
+_NONE: Final = np.zeros(0, np.uint64)
 _OTHER: Final = "tokenize-"
 _GOOD: Final = ("ok", "finished")
 
@@ -113,20 +118,34 @@ def _printed_twice(parts: Sequence[Path]) -> set[str]:
 
     By a hash of each id first: of a long record no more is held.
     """
-    if not parts:
-        return set()
-    events = pl.scan_parquet(list(parts)).filter(pl.col("request_id").is_not_null())
     found: set[str] = set()
     for word in _COMES:
-        mine = events.filter(pl.col("event") == word)
-        hashed = mine.select(pl.col("request_id").hash().alias("hash"))
-        hashes = np.sort(hashed.collect(engine="streaming")["hash"].to_numpy())
+        hashes = np.concatenate([_NONE, *(_hashed(names) for names in _named_by(parts, word))])
+        hashes.sort()
         twice = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
         if twice.size:
-            some = mine.filter(pl.col("request_id").hash().is_in(twice.tolist()))
-            names = some.select(outer_id(pl.col("request_id")).unique())
-            found |= set(names.collect(engine="streaming")["request_id"].to_list())
+            for names in _named_by(parts, word):
+                again = names.filter(np.isin(_hashed(names), twice))
+                found |= set(again.to_frame("id").select(outer_id(pl.col("id")))["id"].to_list())
+        if hashes.size:
+            break  # an engine's log has both lines of every request, or one kind of them
     return found
+
+
+def _hashed(names: pl.Series) -> NDArray[np.uint64]:
+    return names.hash().to_numpy()
+
+
+def _named_by(parts: Sequence[Path], word: str) -> Iterator[pl.Series]:
+    """Yield the ids in events of one kind, some rows at a time."""
+    for part in parts:
+        with pq.ParquetFile(part, read_dictionary=["event"], pre_buffer=False) as file:
+            for group in range(file.num_row_groups):
+                rows = file.read_row_group(group, ["event", "request_id"], use_threads=False)
+                said: Any = rows["event"].unify_dictionaries().combine_chunks()
+                code = pa.scalar(said.dictionary.index(word).as_py(), pa.int32())
+                mine = rows["request_id"].filter(pc.equal(said.indices, code))
+                yield pl.Series(values=mine.drop_null(), dtype=pl.String)
 
 
 def _recorded_twice(parts: Sequence[Path]) -> set[str]:
