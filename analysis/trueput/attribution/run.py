@@ -108,9 +108,9 @@ def _logged_apart(run: RunInput, out: RunOutput, write: Callable[[Told], None] |
     """Tell requests of one id apart of which only a log tells."""
     if write is None or not run.parts.get("request_events"):
         return
-    from trueput.attribution import reuse
+    from trueput.attribution import named_twice, reuse
 
-    if ids := reuse.reused_ids(run.parts, None):
+    if ids := named_twice.reused_ids(run.parts, None):
         told = reuse.tell_apart(run.parts, ids, None, lambda _: out.clock_fits)
         if told is not None:
             write(told)
