@@ -19,6 +19,9 @@ where no name of an engine tells it from a new request."""
 RETRIED_NS: Final = 30_000_000_000
 """A proxy that tries a failed request again does so within this; later it is another request."""
 
+RECENT: Final = 64
+"""Of one id so many requests at once are looked at, the last ones."""
+
 
 @dataclass(frozen=True)
 class Record:
@@ -53,7 +56,7 @@ def lives(records: Sequence[Record]) -> list[list[int]]:
     dated = [n for n, r in enumerate(records) if r.start is not None]
     for at in sorted(dated, key=lambda n: (_start(records[n]), _RANK[records[n].vantage])):
         one = records[at]
-        fitting = [life for life in found if _fits(one, [records[n] for n in life])]
+        fitting = [life for life in found[-RECENT:] if _fits(one, [records[n] for n in life])]
         nearest = min(
             fitting, key=lambda life: abs(_start(records[life[0]]) - _start(one)), default=None
         )

@@ -11,6 +11,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from trueput.attribution.lives import RECENT
+
 CHILD: Final = re.compile(r"^\d+_((?:chat)?cmpl-)")
 SUFFIX: Final = re.compile(r"-[0-9a-f]{8}$")
 
@@ -49,7 +51,7 @@ def log_lives(lines: Sequence[Line]) -> list[LogLife]:
         if life is not None:
             found = _without_echo(found, life, line)
         else:
-            life = _of_time(found, line, own)
+            life = _of_time(found[-RECENT:], line, own)
         if life is None:
             life = LogLife(line.place)
             found.append(life)

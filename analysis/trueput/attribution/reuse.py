@@ -18,6 +18,7 @@ import polars as pl
 from trueput.attribution.likely_offset import likely_offset
 from trueput.attribution.lives import Record, lives
 from trueput.attribution.log_lives import Line, LogLife, log_lives
+from trueput.attribution.named_twice import outer_id
 from trueput.clock import ClockFit
 from trueput.source_api import Problem, Severity
 
@@ -30,10 +31,7 @@ UNSURE_NS: Final = 2_000_000_000
 """How far instants may be off on a clock of which no uncertainty is known."""
 LATE_NS: Final = 50_000_000
 """What the clocks of two records may differ by where both are exact."""
-_CHILD: Final = r"^\d+_((?:chat)?cmpl-)"
 _SUFFIX: Final = r"-[0-9a-f]{8}$"
-_COMES: Final = ("received", "added")
-_OTHER: Final = "tokenize-"
 _GOOD: Final = ("ok", "finished")
 
 
@@ -87,57 +85,6 @@ class _Row:
     tokens: int | None = None
     lines: tuple[tuple[Path, int, str], ...] = ()
     """Of lines of a log: part, place and printed id of each."""
-
-
-def outer_id(name: pl.Expr) -> pl.Expr:
-    """Return the id that a client knows: replies to one request are folded into it."""
-    return name.str.replace(_CHILD, "${1}")
-
-
-def reused_ids(parts: Parts, tied: pl.DataFrame | None) -> list[str]:
-    """Return the ids that some place names more than once, in order."""
-    found = _printed_twice(parts.get("request_events", ()))
-    found |= _recorded_twice(parts.get("requests", ()))
-    if tied is not None and tied.height:
-        # a load session at a time has each id once; two sessions may not share one
-        again = tied.filter(pl.struct("source_id", "request_id").is_duplicated())
-        found |= set(again["request_id"].to_list())
-        sessions = tied.filter(pl.col("session").is_not_null())
-        named = sessions.group_by("request_id").agg(pl.col("session").n_unique().alias("n"))
-        found |= set(named.filter(pl.col("n") > 1)["request_id"].to_list())
-    return sorted(n for n in found if n is not None and not n.startswith(_OTHER))
-
-
-def _printed_twice(parts: Sequence[Path]) -> set[str]:
-    """Return the ids that logs say twice came to the engine.
-
-    By a hash of each id first: of a long record no more is held.
-    """
-    if not parts:
-        return set()
-    events = pl.scan_parquet(list(parts)).filter(pl.col("request_id").is_not_null())
-    found: set[str] = set()
-    for word in _COMES:
-        mine = events.filter(pl.col("event") == word)
-        hashed = mine.select(pl.col("request_id").hash().alias("hash"))
-        hashes = np.sort(hashed.collect(engine="streaming")["hash"].to_numpy())
-        twice = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
-        if twice.size:
-            some = mine.filter(pl.col("request_id").hash().is_in(twice.tolist()))
-            names = some.select(outer_id(pl.col("request_id")).unique())
-            found |= set(names.collect(engine="streaming")["request_id"].to_list())
-    return found
-
-
-def _recorded_twice(parts: Sequence[Path]) -> set[str]:
-    if not parts:
-        return set()
-    mine = pl.scan_parquet(list(parts)).filter(
-        (pl.col("vantage") == "engine") & pl.col("request_id").is_not_null()
-    )
-    names = mine.select("request_id").collect(engine="streaming")
-    twice = names.filter(pl.col("request_id").is_duplicated())
-    return set(twice.select(outer_id(pl.col("request_id")).unique())["request_id"].to_list())
 
 
 def tell_apart(
@@ -208,7 +155,8 @@ def _without_copies(rows: Sequence[_Row], told: Told) -> list[_Row]:
     for row in rows:
         r = row.record
         what = (r.vantage, r.name, r.start, r.end, row.tokens, r.prompt_tokens)
-        if r.vantage == "log" or r.start is None or r.end is None or what not in seen:
+        # a client's two sends within a second may read alike
+        if r.vantage in {"client", "log"} or r.start is None or r.end is None or what not in seen:
             seen.add(what)
             kept.append(row)
         else:

@@ -41,6 +41,7 @@ PROBLEM_CODES = {
     "ATTR012": "Grouping the events of requests failed; each question does it again.",
     "ATTR013": "Ids that name several requests; engine ids and times tell them apart.",
     "ATTR014": "Records of requests that stand in the files twice; each is counted once.",
+    "ATTR015": "Iterations that stand in the engine's log twice; each is counted once.",
 }
 
 
@@ -51,6 +52,7 @@ def attribute_run(run: RunInput, write: Callable[[Told], None] | None = None) ->
     without it an id names one request.
     """
     out = RunOutput()
+    _without_repeats(run, out, write)
     tied: Any = None
     if run.parts.get("requests"):
         from trueput.attribution import tying
@@ -79,7 +81,8 @@ def attribute_run(run: RunInput, write: Callable[[Told], None] | None = None) ->
             run.formats,
             has_requests=any(run.parts.get(t) for t in ("requests", "request_events")),
         )
-        out.aside, out.of_files = axis.aside, axis.problems
+        out.aside = axis.aside
+        out.of_files += axis.problems
         run = replace(run, parts=axis.counted(run.parts))
         from trueput.attribution.gpu_outside import profiles_outside
 
@@ -89,13 +92,25 @@ def attribute_run(run: RunInput, write: Callable[[Told], None] | None = None) ->
     return out
 
 
+def _without_repeats(run: RunInput, out: RunOutput, write: Callable[[Told], None] | None) -> None:
+    """Leave out the iterations that stand in the engine's log twice."""
+    if write is None or not run.parts.get("engine_steps"):
+        return
+    from trueput.attribution.repeats import repeated
+
+    if (found := repeated(run.parts)) is not None:
+        told, problems = found
+        write(told)
+        out.of_files += problems
+
+
 def _logged_apart(run: RunInput, out: RunOutput, write: Callable[[Told], None] | None) -> None:
     """Tell requests of one id apart of which only a log tells."""
     if write is None or not run.parts.get("request_events"):
         return
-    from trueput.attribution import reuse
+    from trueput.attribution import named_twice, reuse
 
-    if ids := reuse.reused_ids(run.parts, None):
+    if ids := named_twice.reused_ids(run.parts, None):
         told = reuse.tell_apart(run.parts, ids, None, lambda _: out.clock_fits)
         if told is not None:
             write(told)

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from trueput.arrow import arrow_schema
-from trueput.attribution import clocks, links, reuse
+from trueput.attribution import clocks, links, named_twice, reuse
 from trueput.attribution.run_io import RunInput, RunOutput
 from trueput.attribution.sessions import Sessions
 from trueput.clock import ClockFit, ClockKind
@@ -78,12 +78,12 @@ def _told_apart(
     run: RunInput, records: pl.DataFrame, tied: pl.DataFrame, sessions: Sessions
 ) -> reuse.Told | None:
     """Return what tells the requests of reused ids apart, by the clocks that the others prove."""
-    ids = reuse.reused_ids(run.parts, tied)
+    ids = named_twice.reused_ids(run.parts, tied)
     if not ids:
         return None
 
     def fit(counts: reuse.Counts) -> Mapping[str, ClockFit]:
-        outer = reuse.outer_id(pl.col("request_id"))
+        outer = named_twice.outer_id(pl.col("request_id"))
         again = outer.is_in(ids).fill_null(value=False)
         others = records.filter((pl.col("vantage") != "engine") | ~again)
         # printed times are fitted to a quarter of an hour: the first of as many is the same request
