@@ -44,6 +44,15 @@ CASES = {
     "fifteen times": Case(longer(RUN, 15), 100),
     "twice, one let in before the other ends": Case(longer(RUN, 3), 0),
     "on four streams": Case(spread(longer(RUN, 15), 4), 0),
+    # of a trace merged of ten processes, each with a stream of that number
+    "one stream of each of ten processes": Case(
+        [
+            e | {"args": {**e["args"], "device": 0}, "pid": f"[TP{at % 10:02}] 0"}
+            for at, e in enumerate(longer(RUN, 15))
+            if e["cat"] == "kernel"
+        ],
+        0,
+    ),
     "one hangs": Case([*RUN[:-1], RUN[-1] | {"dur": 900_000}], 0),
     "one in the middle hangs": Case([*RUN[:150], RUN[150] | {"dur": 900_000}, *RUN[151:]], 0),
     "few": Case(longer(launched(range(1, 41), range(1, 41)), 1_000), 0),
