@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from ingest.test_unseen_operations import Event, copy, launched, write
 
+from trueput.attribution.gpu_crowded import crowded_places
 from trueput.verbs.ingest import ingest
 from trueput.verbs.opening import Reading
 from trueput.verbs.sql import sql
@@ -40,9 +44,9 @@ CASES = {
     "as it is": Case(RUN, 0),
     # nanoseconds taken for microseconds
     "a thousand times": Case(longer(RUN, 1_000), 100),
-    # 9 of 10 lengths are told between the first start and the last: 0.6 * 15 at once
+    # 0.6 * 15 = 9 at once
     "fifteen times": Case(longer(RUN, 15), 100),
-    "twice, one let in before the other ends": Case(longer(RUN, 3), 0),
+    "thrice, one let in before the other ends": Case(longer(RUN, 3), 0),
     "on four streams": Case(spread(longer(RUN, 15), 4), 0),
     "one hangs": Case([*RUN[:-1], RUN[-1] | {"dur": 900_000}], 0),
     "one in the middle hangs": Case([*RUN[:150], RUN[150] | {"dur": 900_000}, *RUN[151:]], 0),
@@ -96,3 +100,23 @@ def test_what_ran_in_turn(answers: Answers, name: str) -> None:
     assert found["lost"] == [case.marked > 0]
     assert found["unions"] in ([], ["bounded" if case.marked else "measured"])
     assert ("measured" in found["idle"]) is (case.marked == 0)
+
+
+@pytest.mark.parametrize(("processes", "crowded"), [(1, 1), (10, 0)])
+def test_processes_that_share_a_device(tmp_path: Path, processes: int, crowded: int) -> None:
+    """A stream number is of a process: each of ten runs its own in turn, ten at once."""
+    numbers = range(200)
+    columns: dict[str, list[Any]] = {
+        "kind": ["kernel" for _ in numbers],
+        "quality": [None for _ in numbers],
+        "device_key": ["GPU-1" for _ in numbers],
+        "process_key": [f"p{n % processes}" for n in numbers],
+        "device": [0 for _ in numbers],
+        "stream": [7 for _ in numbers],
+        "start_at_ns": [100 * n for n in numbers],
+        "end_at_ns": [100 * n + 990 for n in numbers],
+    }
+    texts = ("kind", "quality", "device_key", "process_key")
+    table = {c: pa.array(v, pa.string() if c in texts else pa.int64()) for c, v in columns.items()}
+    pq.write_table(pa.table(table), tmp_path / "ops")
+    assert len(crowded_places(tmp_path / "ops")) == crowded

@@ -29,7 +29,7 @@ MOST_AT_ONCE: Final = 8
 FEWEST: Final = 50
 """Fewer may all run at once."""
 _GROUPS: Final = 4
-_TOLD: Final = ("kind", "quality", "device_key")
+_TOLD: Final = ("kind", "quality", "device_key", "process_key")
 _COLUMNS: Final = (*_TOLD, "stream", "start_at_ns", "end_at_ns")
 
 

@@ -58,6 +58,8 @@ class _File:
     """What one pass over the operations of a file tells."""
 
     kinds: dict[str, tuple[int, int]]
+    without: int
+    """Operations without a length."""
     last_ns: int
     span_ns: int
     is_coarse: bool
@@ -69,9 +71,9 @@ def without_length(part: Path) -> NoLength | None:
 
     A part none of whose rows has a quality is told by its statistics alone.
     """
-    if not _has_some(part):
+    told = _looked_over(part) if _has_some(part) else None
+    if told is None or not told.without:
         return None
-    told = _looked_over(part)
     found = NoLength(told.kinds, span_ns=told.span_ns)
     found.copies, found.idle_ns = _unseen(part, told)
     return found if found.idle_ns or any(lost for lost, _ in told.kinds.values()) else None
@@ -90,7 +92,7 @@ def _has_some(part: Path) -> bool:
 
 def _looked_over(part: Path) -> _File:
     kinds = dict.fromkeys(_KINDS.values(), (0, 0))
-    first, last, coarse, fine = _ENDLESS, -_ENDLESS, 0, 0
+    first, last, coarse, fine, without = _ENDLESS, -_ENDLESS, 0, 0, 0
     for rows in row_groups([part], _COLUMNS):
         counted, none = _which(rows)
         start, end = numbers(rows.column("start_at_ns")), numbers(rows.column("end_at_ns"))
@@ -101,10 +103,12 @@ def _looked_over(part: Path) -> _File:
         if counted.any():
             first = min(first, int(start[counted].min()))
             last = max(last, int(end[counted].max()))
+            without += int(none.sum())
             length = (end - start)[counted & ~none]
             fine += int((length % _MICROSECOND > 0).sum())
             coarse += length.size
-    return _File(kinds, last, max(0, last - first), is_coarse=not fine and coarse >= _FEW)
+    is_coarse = not fine and coarse >= _FEW
+    return _File(kinds, without, last, max(0, last - first), is_coarse)
 
 
 def _which(rows: Any) -> tuple[Bools, Bools]:
@@ -131,7 +135,7 @@ def _unseen(part: Path, told: _File) -> tuple[int, int]:
             held.setdefault(queue, []).append((start[here], most[here]))
     starts = {q: np.unique(np.concatenate([p[0] for p in ps])) for q, ps in held.items()}
     following = next_starts(starts, _starts(part))
-    pieces: dict[str | None, list[Stretches]] = {}
+    pieces: dict[str, list[Stretches]] = {}
     for queue, some in held.items():
         begin, most = (np.concatenate([piece[at] for piece in some]) for at in (0, 1))
         until = np.minimum(following[queue][np.searchsorted(starts[queue], begin)], told.last_ns)
@@ -168,7 +172,7 @@ def _starts(part: Path) -> Iterator[tuple[Queue, Ints]]:
             yield queue, start[here]
 
 
-def _free(part: Path, windows: Mapping[str | None, Stretches]) -> dict[str | None, int]:
+def _free(part: Path, windows: Mapping[str, Stretches]) -> dict[str, int]:
     """Return for each device how much of its windows no operation fills (ns)."""
     free = {device: int((w.end_ns - w.start_ns).sum()) for device, w in windows.items()}
     for table in GpuUnion("", [part]).stretches() if any(free.values()) else ():

@@ -33,7 +33,7 @@ class Cuts:
 
     def ends_of(self, rows: Any) -> tuple[Ints, Bools]:
         """Return the end of each row, and whether it was cut."""
-        for name in ("device_key", "kind"):
+        for name in ("device_key", "process_key", "kind"):
             at = rows.schema.get_field_index(name)
             rows = rows.set_column(at, name, rows.column(at).dictionary_encode())
         end = numbers(rows.column("end_at_ns")).copy()

@@ -10,23 +10,28 @@ import numpy as np
 from trueput.attribution.gpu_marks import Bools, numbers, words
 from trueput.attribution.records import Ints
 
-Queue: TypeAlias = tuple[str | None, int]
-"""A device and a stream."""
-QUEUE: Final = ("device_key", "stream")
+Queue: TypeAlias = tuple[str, str | None, int]
+"""A device, a process and one of its streams."""
+QUEUE: Final = ("device_key", "process_key", "stream")
 """The columns of gpu_ops that tell it."""
 NEVER: Final = np.iinfo(np.int64).max // 2
 """What follows the last start of a queue."""
 
 
 def by_queue(rows: Any, which: Bools) -> Iterator[tuple[Queue, Ints]]:
-    """Yield the chosen rows of each queue, as positions."""
-    keys = words(rows.column("device_key"))
-    device, stream = keys.indices.to_numpy(), numbers(rows.column("stream"))
+    """Yield the chosen rows of each queue, as positions; texts must be dictionaries."""
+    devices, processes = words(rows.column("device_key")), words(rows.column("process_key"))
+    names = [*processes.dictionary.to_pylist(), None]
     chosen = np.flatnonzero(which)
-    pairs = np.stack((device[chosen], stream[chosen]), axis=1)
-    for code, number in np.unique(pairs, axis=0).tolist():
-        here = chosen[(device[chosen] == code) & (stream[chosen] == number)]
-        yield (keys.dictionary[code].as_py(), number), here
+    place = np.stack((
+        devices.indices.to_numpy()[chosen],
+        processes.indices.fill_null(len(names) - 1).to_numpy()[chosen],
+        numbers(rows.column("stream"))[chosen],
+    ), axis=1)  # fmt: skip
+    for one in np.unique(place, axis=0):
+        here = chosen[(place == one).all(axis=1)]
+        device, process, stream = one.tolist()
+        yield (devices.dictionary[device].as_py(), names[process], stream), here
 
 
 def next_starts(
