@@ -1,8 +1,9 @@
 -- One row per run and phase: time of the run's own requests in it, and its share of their wall time.
--- covered_requests_ratio says for how many of the requests with a known wall time the phase is known.
+-- covered_requests_ratio says for how many of those that were sent the phase is known; requests without a known wall
+-- time add nothing to the sums, and count here.
 WITH summed AS (
   SELECT
-    run_id, count(*) AS requests, sum(e2e_ns) AS whole_ns,
+    run_id, sum(e2e_ns) AS whole_ns,
     sum(queue_ns) AS q, count(queue_ns) AS qn, max(queue_rank) AS qb,
     sum(prefill_ns) AS p, count(prefill_ns) AS pn, max(prefill_rank) AS pb,
     sum(decode_ns) AS d, count(decode_ns) AS dn, max(decode_rank) AS db,
@@ -14,8 +15,10 @@ WITH summed AS (
   FROM int_phases
   WHERE is_load AND e2e_ns IS NOT NULL
   GROUP BY run_id
+), sent AS (
+  SELECT run_id, count(*) AS requests FROM int_ruled WHERE is_load AND ruling <> 'not_sent' GROUP BY run_id
 ), long AS (
-  SELECT run_id, requests, whole_ns, unnest([
+  SELECT s.run_id, n.requests, whole_ns, unnest([
     {'phase': 'queue', 'time_ns': q, 'known': qn, 'rank': qb},
     {'phase': 'prefill', 'time_ns': p, 'known': pn, 'rank': pb},
     {'phase': 'decode', 'time_ns': d, 'known': dn, 'rank': db},
@@ -25,7 +28,8 @@ WITH summed AS (
     {'phase': 'outside', 'time_ns': o, 'known': n_o, 'rank': ob},
     {'phase': 'unattributed', 'time_ns': u, 'known': un, 'rank': ub}
   ]) AS part
-  FROM summed
+  FROM summed AS s
+  JOIN sent AS n ON n.run_id = s.run_id
 )
 SELECT
   run_id, part.phase AS phase, CAST(part.time_ns AS BIGINT) AS time_ns,
