@@ -2,7 +2,7 @@
 -- view request_outcomes, computed once because most other views read it.
 -- outcome partitions the planned requests; it is NULL for a complete request of a run without an
 -- objective, which is neither good nor late. Planned requests without any record are rows too
--- (not_sent), and so are refusals that only an access line tells of (rejected, no id).
+-- (not_sent; unknown where only finished requests leave a record), and so are refusals that only an access line tells of (rejected, no id).
 SELECT
   run_id, session, request_id, row_ix, replica, label, outcome, failure_kind, missed_slo,
   nullif(ruling, 'unknown') = 'complete' AS complete,
@@ -16,9 +16,11 @@ SELECT
   has_undefined_test AND ruling = 'complete' AND slo IS NOT NULL AS slo_not_applicable
 FROM int_judged
 UNION ALL BY NAME
-SELECT run_id, session, 'not_sent' AS outcome, false AS complete
-FROM int_planned, unnest(range(rows_missing)) AS missing(row_number)
-WHERE rows_missing > 0
+SELECT p.run_id, p.session, CASE WHEN x.run_id IS NULL THEN 'not_sent' ELSE 'unknown' END AS outcome,
+  CASE WHEN x.run_id IS NULL THEN false END AS complete
+FROM int_planned AS p
+LEFT JOIN int_finished_only AS x ON x.run_id = p.run_id, unnest(range(p.rows_missing)) AS missing(row_number)
+WHERE p.rows_missing > 0
 UNION ALL BY NAME
 SELECT run_id, session, 'rejected' AS outcome, false AS complete
 FROM int_planned, unnest(range(refused_without_id)) AS refused(row_number)

@@ -13,8 +13,13 @@ WITH has AS (
     v.run_id IS NOT NULL AS has_victims,
     x.preemptions, x.all_preemptions, x.evidence AS preemption_evidence,
     p.slo, w.basis AS window_basis,
+<<<<<<< HEAD
     z.basis AS recompute_basis, b.basis AS whole_recompute_basis, z.method AS recompute_method,
     l.aggregates, d.gpu_count, s.unsure, s.unsure_file, y.uncovered
+=======
+    z.basis AS recompute_basis, z.method AS recompute_method,
+    l.aggregates, o.ends_open, o.planned, o.checked, u.run_id IS NOT NULL AS finished_only, d.gpu_count, s.unsure, s.unsure_file, y.uncovered
+>>>>>>> wt-h6
   FROM raw.runs AS r
   LEFT JOIN int_run_facts AS f ON f.run_id = r.run_id
   LEFT JOIN (
@@ -48,6 +53,12 @@ WITH has AS (
   LEFT JOIN (
     SELECT run_id, count(*) FILTER (NOT detailed) AS aggregates FROM raw.load_sessions GROUP BY run_id
   ) AS l ON l.run_id = r.run_id
+  LEFT JOIN (
+    SELECT run_id, CAST(sum(complete_open) AS BIGINT) AS ends_open, CAST(sum(planned) AS BIGINT) AS planned,
+      CAST(sum(checked) AS BIGINT) AS checked
+    FROM int_outcome_counts GROUP BY run_id
+  ) AS o ON o.run_id = r.run_id
+  LEFT JOIN int_finished_only AS u ON u.run_id = r.run_id
   LEFT JOIN int_devices AS d ON d.run_id = r.run_id
   LEFT JOIN (
     -- one clock alone needs no common scale
@@ -61,10 +72,12 @@ WITH has AS (
 ), answers AS (
   SELECT run_id, unnest([
     {'question': 'how requests ended',
-     'best_basis': CASE WHEN clients > 0 OR has_server THEN 'measured' WHEN engine_requests > 0 THEN 'reported'
+     'best_basis': CASE WHEN ends_open = planned THEN 'unknown' WHEN ends_open > 0 OR finished_only THEN 'bounded'
+       WHEN (clients > 0 OR has_server) AND checked > 0 THEN 'measured' WHEN clients > 0 OR engine_requests > 0 THEN 'reported'
        WHEN aggregates > 0 THEN 'reported' WHEN scrapes > 0 THEN 'bounded' ELSE 'unknown' END,
      'source': CASE WHEN has_server THEN 'client and server records' WHEN clients > 0 AND engine_requests > 0 THEN 'client records and engine record'
-       WHEN clients > 0 THEN 'client records (claims)' WHEN has_client THEN 'client records' WHEN engine_requests > 0 THEN 'engine record'
+       WHEN clients > 0 THEN 'client records (claims)' WHEN has_client THEN 'client records'
+       WHEN finished_only THEN 'spans, which only finished requests leave' WHEN engine_requests > 0 THEN 'engine record'
        WHEN aggregates > 0 THEN 'client summary (claims)' WHEN scrapes > 0 THEN 'histograms' END,
      'improve': CASE WHEN clients = 0 AND aggregates > 0 THEN 'run the client with --save-detailed'
        WHEN clients = 0 AND NOT coalesce(has_server, false) THEN 'add the load client''s result (vllm bench serve --save-result --save-detailed)'

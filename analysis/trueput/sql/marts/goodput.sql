@@ -2,17 +2,25 @@
 -- goodput_rps = good requests whose end lies in the window / window seconds.
 -- slo_attainment_ratio = good / planned. Without an objective good, late and goodput are NULL.
 -- answered, complete and good are NULL where a request may or may not be one of them; *_low and *_high
--- then bound them.
+-- then bound them. Where only finished requests leave a record, how many were sent is not known.
 -- Where no request was recorded but histograms were, attainment and goodput are bounded.
 -- What a client claims is of its whole load: it stands in for a figure only where the window is all
 -- of it. other_traffic_requests are those of all the files.
 SELECT
   k.run_id, k.session, p.slo, w.window_rule, w.window_ns, seconds(w.window_ns) AS window_s,
   coalesce(d.gpu_count, d.profiled_gpus, d.engine_ranks) AS devices,
+<<<<<<< HEAD
   coalesce(c.planned, CASE WHEN w.window_rule = 'all' THEN n.asked_requests END) AS planned_requests,
   c.sent AS sent_requests,
   CASE WHEN c.answered_open = 0 THEN c.answered END AS answered_requests,
   c.answered AS answered_requests_low, c.answered + c.answered_open AS answered_requests_high,
+=======
+  CASE WHEN x.run_id IS NULL THEN coalesce(c.planned, n.asked_requests) ELSE n.asked_requests END AS planned_requests,
+  CASE WHEN x.run_id IS NULL THEN c.sent END AS sent_requests,
+  CASE WHEN c.answered_open = 0 AND x.run_id IS NULL THEN c.answered END AS answered_requests,
+  c.answered AS answered_requests_low,
+  CASE WHEN x.run_id IS NULL OR n.asked_requests IS NOT NULL THEN c.answered + c.answered_open END AS answered_requests_high,
+>>>>>>> wt-h6
   CASE WHEN c.run_id IS NULL THEN m.finished WHEN c.complete_open = 0 THEN c.complete END AS complete_requests,
   coalesce(c.complete, m.finished) AS complete_requests_low,
   coalesce(c.complete + c.complete_open, m.finished) AS complete_requests_high,
@@ -20,14 +28,19 @@ SELECT
   CASE WHEN p.slo IS NOT NULL THEN c.good END AS good_requests_low,
   CASE WHEN p.slo IS NOT NULL THEN c.good + c.unknown END AS good_requests_high,
   CASE WHEN p.slo IS NOT NULL THEN c.late END AS late_requests,
-  c.rejected AS rejected_requests, c.failed AS failed_requests, c.aborted AS aborted_requests,
-  c.unfinished AS unfinished_requests, c.not_sent AS not_sent_requests, c.unknown AS unknown_requests,
+  CASE WHEN x.run_id IS NULL THEN c.rejected END AS rejected_requests,
+  CASE WHEN x.run_id IS NULL THEN c.failed END AS failed_requests,
+  CASE WHEN x.run_id IS NULL THEN c.aborted END AS aborted_requests,
+  CASE WHEN x.run_id IS NULL THEN c.unfinished END AS unfinished_requests,
+  CASE WHEN x.run_id IS NULL THEN c.not_sent END AS not_sent_requests, c.unknown AS unknown_requests,
   c.slo_not_applicable AS slo_not_applicable_requests,
   o.other AS other_traffic_requests,
   l.claimed_complete_requests AS client_claimed_complete_requests,
   l.claimed_goodput_rps AS client_claimed_goodput_rps,
-  CASE WHEN p.slo IS NOT NULL AND coalesce(c.unknown, 0) = 0 THEN ratio(c.good, c.planned) END AS slo_attainment_ratio,
-  CASE WHEN p.slo IS NULL THEN NULL WHEN c.run_id IS NOT NULL THEN ratio(c.good, c.planned)
+  CASE WHEN p.slo IS NOT NULL AND coalesce(c.unknown, 0) = 0 AND (x.run_id IS NULL OR n.asked_requests IS NOT NULL)
+    THEN ratio(c.good, c.planned) END AS slo_attainment_ratio,
+  CASE WHEN p.slo IS NULL THEN NULL WHEN x.run_id IS NOT NULL AND n.asked_requests IS NULL THEN 0
+    WHEN c.run_id IS NOT NULL THEN ratio(c.good, c.planned)
     ELSE h.share_low END AS slo_attainment_ratio_low,
   CASE WHEN p.slo IS NULL THEN NULL WHEN c.run_id IS NOT NULL THEN ratio(c.good + c.unknown, c.planned)
     ELSE h.share_high END AS slo_attainment_ratio_high,
@@ -55,6 +68,7 @@ SELECT
   CASE WHEN p.slo IS NOT NULL AND c.run_id IS NOT NULL AND c.unknown = 0
     THEN coalesce(c.wasted_output_tokens, 0) END AS wasted_output_tokens,
   CASE
+    WHEN x.run_id IS NOT NULL THEN 'bounded'
     WHEN c.run_id IS NOT NULL AND c.unknown = 0 THEN CASE WHEN c.checked > 0 THEN 'measured' ELSE 'reported' END
     WHEN c.run_id IS NOT NULL THEN 'bounded'
     WHEN h.run_id IS NOT NULL THEN 'bounded'
@@ -81,6 +95,7 @@ LEFT JOIN (
     GROUP BY run_id, metric
   ) GROUP BY run_id
 ) AS m ON m.run_id = k.run_id AND c.run_id IS NULL AND l.run_id IS NULL
+LEFT JOIN int_finished_only AS x ON x.run_id = k.run_id
 LEFT JOIN int_devices AS d ON d.run_id = k.run_id
 LEFT JOIN raw.runs AS r ON r.run_id = k.run_id
 LEFT JOIN (

@@ -1,9 +1,17 @@
 -- One row per run and phase: time of the run's own requests in it, and its share of their wall time.
+<<<<<<< HEAD
 -- The requests are those whose send lies in the window, with all of their time.
 -- covered_requests_ratio says for how many of the requests with a known wall time the phase is known.
 WITH summed AS (
   SELECT
     p.run_id, count(*) AS requests, sum(e2e_ns) AS whole_ns,
+=======
+-- covered_requests_ratio says for how many of those that were sent the phase is known; requests without a known wall
+-- time add nothing to the sums, and count here.
+WITH summed AS (
+  SELECT
+    run_id, sum(e2e_ns) AS whole_ns,
+>>>>>>> wt-h6
     sum(queue_ns) AS q, count(queue_ns) AS qn, max(queue_rank) AS qb,
     sum(prefill_ns) AS p, count(prefill_ns) AS pn, max(prefill_rank) AS pb,
     sum(decode_ns) AS d, count(decode_ns) AS dn, max(decode_rank) AS db,
@@ -12,12 +20,20 @@ WITH summed AS (
     sum(kv_transfer_ns) AS k, count(kv_transfer_ns) AS kn, max(kv_transfer_rank) AS kb,
     sum(outside_ns) AS o, count(outside_ns) AS n_o, max(outside_rank) AS ob,
     sum(unattributed_ns) AS u, count(unattributed_ns) AS un, max(unattributed_rank) AS ub
+<<<<<<< HEAD
   FROM int_phases AS p
   LEFT JOIN int_windows AS w ON w.run_id = p.run_id AND w.session IS NOT DISTINCT FROM p.session
   WHERE p.is_load AND p.e2e_ns IS NOT NULL AND is_inside(w.window_rule, p.sent_at_ns, w.from_ns, w.to_ns)
   GROUP BY p.run_id
+=======
+  FROM int_phases
+  WHERE is_load AND e2e_ns IS NOT NULL
+  GROUP BY run_id
+), sent AS (
+  SELECT run_id, count(*) AS requests FROM int_ruled WHERE is_load AND ruling <> 'not_sent' GROUP BY run_id
+>>>>>>> wt-h6
 ), long AS (
-  SELECT run_id, requests, whole_ns, unnest([
+  SELECT s.run_id, n.requests, whole_ns, unnest([
     {'phase': 'queue', 'time_ns': q, 'known': qn, 'rank': qb},
     {'phase': 'prefill', 'time_ns': p, 'known': pn, 'rank': pb},
     {'phase': 'decode', 'time_ns': d, 'known': dn, 'rank': db},
@@ -27,7 +43,8 @@ WITH summed AS (
     {'phase': 'outside', 'time_ns': o, 'known': n_o, 'rank': ob},
     {'phase': 'unattributed', 'time_ns': u, 'known': un, 'rank': ub}
   ]) AS part
-  FROM summed
+  FROM summed AS s
+  JOIN sent AS n ON n.run_id = s.run_id
 )
 SELECT
   run_id, part.phase AS phase, CAST(part.time_ns AS BIGINT) AS time_ns,
