@@ -13,13 +13,8 @@ WITH has AS (
     v.run_id IS NOT NULL AS has_victims,
     x.preemptions, x.all_preemptions, x.evidence AS preemption_evidence,
     p.slo, w.basis AS window_basis,
-<<<<<<< HEAD
     z.basis AS recompute_basis, b.basis AS whole_recompute_basis, z.method AS recompute_method,
-    l.aggregates, d.gpu_count, s.unsure, s.unsure_file, y.uncovered
-=======
-    z.basis AS recompute_basis, z.method AS recompute_method,
     l.aggregates, o.ends_open, o.planned, o.checked, u.run_id IS NOT NULL AS finished_only, d.gpu_count, s.unsure, s.unsure_file, y.uncovered
->>>>>>> wt-h6
   FROM raw.runs AS r
   LEFT JOIN int_run_facts AS f ON f.run_id = r.run_id
   LEFT JOIN (

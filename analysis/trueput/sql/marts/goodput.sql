@@ -9,18 +9,12 @@
 SELECT
   k.run_id, k.session, p.slo, w.window_rule, w.window_ns, seconds(w.window_ns) AS window_s,
   coalesce(d.gpu_count, d.profiled_gpus, d.engine_ranks) AS devices,
-<<<<<<< HEAD
-  coalesce(c.planned, CASE WHEN w.window_rule = 'all' THEN n.asked_requests END) AS planned_requests,
-  c.sent AS sent_requests,
-  CASE WHEN c.answered_open = 0 THEN c.answered END AS answered_requests,
-  c.answered AS answered_requests_low, c.answered + c.answered_open AS answered_requests_high,
-=======
-  CASE WHEN x.run_id IS NULL THEN coalesce(c.planned, n.asked_requests) ELSE n.asked_requests END AS planned_requests,
+  CASE WHEN x.run_id IS NULL THEN coalesce(c.planned, CASE WHEN w.window_rule = 'all' THEN n.asked_requests END)
+    WHEN w.window_rule = 'all' THEN n.asked_requests END AS planned_requests,
   CASE WHEN x.run_id IS NULL THEN c.sent END AS sent_requests,
   CASE WHEN c.answered_open = 0 AND x.run_id IS NULL THEN c.answered END AS answered_requests,
   c.answered AS answered_requests_low,
   CASE WHEN x.run_id IS NULL OR n.asked_requests IS NOT NULL THEN c.answered + c.answered_open END AS answered_requests_high,
->>>>>>> wt-h6
   CASE WHEN c.run_id IS NULL THEN m.finished WHEN c.complete_open = 0 THEN c.complete END AS complete_requests,
   coalesce(c.complete, m.finished) AS complete_requests_low,
   coalesce(c.complete + c.complete_open, m.finished) AS complete_requests_high,

@@ -1,17 +1,10 @@
 -- One row per run and phase: time of the run's own requests in it, and its share of their wall time.
-<<<<<<< HEAD
 -- The requests are those whose send lies in the window, with all of their time.
--- covered_requests_ratio says for how many of the requests with a known wall time the phase is known.
-WITH summed AS (
-  SELECT
-    p.run_id, count(*) AS requests, sum(e2e_ns) AS whole_ns,
-=======
 -- covered_requests_ratio says for how many of those that were sent the phase is known; requests without a known wall
 -- time add nothing to the sums, and count here.
 WITH summed AS (
   SELECT
-    run_id, sum(e2e_ns) AS whole_ns,
->>>>>>> wt-h6
+    p.run_id, sum(e2e_ns) AS whole_ns,
     sum(queue_ns) AS q, count(queue_ns) AS qn, max(queue_rank) AS qb,
     sum(prefill_ns) AS p, count(prefill_ns) AS pn, max(prefill_rank) AS pb,
     sum(decode_ns) AS d, count(decode_ns) AS dn, max(decode_rank) AS db,
@@ -20,18 +13,16 @@ WITH summed AS (
     sum(kv_transfer_ns) AS k, count(kv_transfer_ns) AS kn, max(kv_transfer_rank) AS kb,
     sum(outside_ns) AS o, count(outside_ns) AS n_o, max(outside_rank) AS ob,
     sum(unattributed_ns) AS u, count(unattributed_ns) AS un, max(unattributed_rank) AS ub
-<<<<<<< HEAD
   FROM int_phases AS p
   LEFT JOIN int_windows AS w ON w.run_id = p.run_id AND w.session IS NOT DISTINCT FROM p.session
   WHERE p.is_load AND p.e2e_ns IS NOT NULL AND is_inside(w.window_rule, p.sent_at_ns, w.from_ns, w.to_ns)
   GROUP BY p.run_id
-=======
-  FROM int_phases
-  WHERE is_load AND e2e_ns IS NOT NULL
-  GROUP BY run_id
 ), sent AS (
-  SELECT run_id, count(*) AS requests FROM int_ruled WHERE is_load AND ruling <> 'not_sent' GROUP BY run_id
->>>>>>> wt-h6
+  SELECT q.run_id, count(*) AS requests
+  FROM int_ruled AS q
+  LEFT JOIN int_windows AS w ON w.run_id = q.run_id AND w.session IS NOT DISTINCT FROM q.session
+  WHERE q.is_load AND q.ruling <> 'not_sent' AND is_inside(w.window_rule, q.sent_at_ns, w.from_ns, w.to_ns)
+  GROUP BY q.run_id
 ), long AS (
   SELECT s.run_id, n.requests, whole_ns, unnest([
     {'phase': 'queue', 'time_ns': q, 'known': qn, 'rank': qb},
