@@ -57,7 +57,7 @@ def test_no_count_exceeds_the_one_before(
 def test_what_the_client_claims_is_held_against_the_bounds(
     claimed: int, bounds: tuple[int | None, int | None], basis: str, word: str
 ) -> None:
-    row = {"client_claimed_complete_requests": claimed, "basis": basis,
+    row = {"client_claimed_complete_requests": claimed, "basis": basis, "window_rule": "all",
            "complete_requests_low": bounds[0], "complete_requests_high": bounds[1]}  # fmt: skip
     out = io.StringIO()
     _claim(Console(file=out, width=160), row)
@@ -161,7 +161,8 @@ def test_a_claim_of_the_whole_load_is_not_set_against_a_part(rule: str, shown: s
     """Four requests of a window cannot contradict the 60 of the load."""
     row: dict[str, Any] = defaultdict(lambda: None)
     row |= {"window_rule": rule, "basis": "measured", "planned_requests": 4, "sent_requests": 4,
-            "complete_requests": 4, "client_claimed_complete_requests": 60}  # fmt: skip
+            "complete_requests_low": 4, "complete_requests_high": 4, "complete_requests": 4,
+            "client_claimed_complete_requests": 60}  # fmt: skip
     out = io.StringIO()
     _outcomes(Console(file=out, width=160), row)
     (said,) = [line.strip() for line in out.getvalue().splitlines() if "claims" in line]
