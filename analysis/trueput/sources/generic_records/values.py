@@ -25,6 +25,10 @@ _ISO: Final = re.compile(
 _BOOLS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _MAX_TEXT: Final = 200
 
+_NAME = re.compile(r"[\w.-]{1,40}")
+_MAX_WORDS = 16
+"""Words of a status that are named one by one; a column of free text has many."""
+
 
 @dataclass
 class _Tally:
@@ -40,6 +44,7 @@ class Reader:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._seen: set[str] = set()
+        self._words: set[str] = set()
         self._tallies: dict[tuple[str, str], _Tally] = {}
         self._count = 0
 
@@ -81,9 +86,9 @@ class Reader:
         for (code, _), tally in self._tallies.items():
             yield Problem(code, tally.severity, tally.text[:200], tally.line, tally.count)
 
-    def _note(self, code: str, item: Field, text: str) -> None:
+    def _note(self, code: str, item: Field, text: str, about: str = "") -> None:
         tally = self._tallies.setdefault(
-            (code, f"{item.theirs}>{item.ours.name}"),
+            (code, f"{item.theirs}>{item.ours.name}>{about}"),
             _Tally(Severity.WARNING, text, self._count),
         )
         tally.count += 1
@@ -122,8 +127,11 @@ class Reader:
     def _status(self, item: Field, cell: Any) -> str | None:
         word = _word(cell)
         if word not in self.plan.status:
-            shown = f"`{word}`" if re.fullmatch(r"[\w.-]{1,40}", word) else "that is no short name"
-            self._note("RECORDS007", item, f"`{item.theirs}` holds a word {shown}")
+            shown = f"a word `{word}`" if _NAME.fullmatch(word) else "a word that is no short name"
+            if shown not in self._words and len(self._words) >= _MAX_WORDS:
+                shown = "further words"
+            self._words.add(shown)
+            self._note("RECORDS007", item, f"`{item.theirs}` holds {shown}", shown)
             return None
         return self.plan.status[word]
 
