@@ -14,6 +14,7 @@ from trueput.verbs.opening import Reading
 from trueput.verbs.runs import runs
 from trueput.verbs.show import show
 from trueput.verbs.sql import sql
+from trueput.warehouse.failures import damaged_columns
 
 
 @pytest.fixture
@@ -105,6 +106,31 @@ def test_bytes_flipped_inside_a_file_are_told_by_its_name(
         assert "ingest --replace" in (error.value.hint or "")
     with pytest.raises(QueryError):  # a mistake in the question stays one
         sql("SELECT no_such FROM runs", how)
+
+
+@pytest.mark.parametrize("bit", [0x01, 0x08, 0x80])
+def test_a_bit_flipped_in_the_name_of_a_column_is_told_by_its_file(how: Reading, bit: int) -> None:
+    """The file can be read; it is not of its table any more (with the eighth bit: no text)."""
+    path = part(how, "request_events")
+    data = bytearray(path.read_bytes())
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    data[data.index(b"prompt_tokens", footer)] ^= bit
+    path.write_bytes(data)
+    for question in (
+        lambda: show("hurt", how), lambda: runs(how), lambda: sql("FROM requests", how)
+    ):  # fmt: skip
+        with pytest.raises(StoreError, match=path.name) as error:
+            question()
+        assert "ingest --replace" in (error.value.hint or "")
+    assert sql("SELECT run_id FROM goodput", how, ["well"]).rows == [("well",)]
+    assert how.store is not None
+    ingest([how.store.parent / "hurt"], store=how.store, replace=True)
+    assert len(runs(how)) == 2
+
+
+def test_a_whole_store_has_the_columns_of_its_tables(how: Reading) -> None:
+    assert how.store is not None
+    assert damaged_columns({str(p) for p in how.store.rglob("*.parquet")}) is None
 
 
 def test_a_file_of_the_user_is_not_one_of_the_store(how: Reading, tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ class ByRuns:
 
         try:
             self._connection.execute(f'INSERT INTO kept."{name}"\n{sql}')
-        except duckdb.Error as error:
+        except (duckdb.Error, UnicodeDecodeError) as error:
             paths = {str(path) for files in self._files.values() for path in files}
             raise view_failure(name, error, paths) from error
 

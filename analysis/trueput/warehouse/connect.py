@@ -15,20 +15,12 @@ from trueput.schema import Table, tables, views
 from trueput.slo import Slo, SloClass
 from trueput.units import to_bytes, to_ns
 from trueput.warehouse.constants import constants
-from trueput.warehouse.failures import damaged_file, damaged_inside
+from trueput.warehouse.failures import damaged_columns, damaged_file, damaged_inside
 from trueput.warehouse.models import in_order, macros, models
+from trueput.warehouse.sql_types import SQL_TYPES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-_SQL_TYPES = {
-    "string": "VARCHAR",
-    "bool": "BOOLEAN",
-    "int64": "BIGINT",
-    "float64": "DOUBLE",
-    "list<int64>": "BIGINT[]",
-    "hugeint": "HUGEINT",
-}
 
 
 @dataclass(frozen=True)
@@ -97,7 +89,7 @@ def literals(values: Iterable[Any]) -> str:
 
 
 def _empty(table: Table) -> str:
-    columns = ", ".join(f'NULL::{_SQL_TYPES[c.storage]} AS "{c.name}"' for c in table.columns)
+    columns = ", ".join(f'NULL::{SQL_TYPES[c.storage]} AS "{c.name}"' for c in table.columns)
     return f"SELECT {columns} WHERE false"
 
 
@@ -115,7 +107,7 @@ def _table_body(
     if not mixed:
         known = constants(connection, paths) if folded else {}
         columns = [
-            f'{literal(known[c.name])}::{_SQL_TYPES[c.storage]} AS "{c.name}"'
+            f'{literal(known[c.name])}::{SQL_TYPES[c.storage]} AS "{c.name}"'
             if c.name in known
             else f'"{c.name}"'
             for c in table.columns
@@ -126,7 +118,7 @@ def _table_body(
     rows = connection.execute(f"SELECT DISTINCT name FROM parquet_schema([{names}])").fetchall()
     there = {name for (name,) in rows}
     columns = [
-        f'"{c.name}"' if c.name in there else f'NULL::{_SQL_TYPES[c.storage]} AS "{c.name}"'
+        f'"{c.name}"' if c.name in there else f'NULL::{SQL_TYPES[c.storage]} AS "{c.name}"'
         for c in table.columns
     ]
     options = "hive_partitioning = false, union_by_name = true"
@@ -279,10 +271,11 @@ def connect(
         build_tables(connection, selection)
         if with_views:
             build_views(connection)
-    except duckdb.Error as error:
+    except (duckdb.Error, UnicodeDecodeError) as error:
         connection.close()
         paths = {str(path) for files in selection.files.values() for path in files}
-        if (damaged := damaged_file(error) or damaged_inside(error, paths)) is not None:
+        damaged = damaged_file(error) or damaged_inside(error, paths) or damaged_columns(paths)
+        if damaged is not None:
             raise damaged from error
         raise
     connection.execute("COMMIT")

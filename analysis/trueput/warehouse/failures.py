@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from pathlib import Path
 from typing import Final
 
 from trueput.errors import StoreError, TrueputError, ViewError
+from trueput.schema import tables
+from trueput.warehouse.sql_types import SQL_TYPES
 
 _FILE: Final = re.compile(r"[^\"'\n]*?(/[^\"'\n]+?\.parquet)")
 _AGAIN: Final = (
@@ -43,9 +46,36 @@ def damaged_inside(error: Exception, of: Collection[str]) -> StoreError | None:
         with duckdb.connect() as connection:
             try:
                 connection.execute("SELECT bit_xor(hash(t)) FROM read_parquet(?) AS t", [path])
-            except duckdb.Error as reason:
+            except (duckdb.Error, UnicodeDecodeError) as reason:
                 text = f"`{path}`: damaged, cannot be read ({_first_line(reason)})"
                 return StoreError(text, _AGAIN)
+    return None
+
+
+def damaged_columns(of: Collection[str]) -> StoreError | None:
+    """Return what to tell where a file of `of` has other columns than its table; None without one.
+
+    A bit that tips over in a name or a type leaves a file that can be read, and not understood.
+    Columns may be missing only from files of an older version, which are read as such.
+    """
+    import duckdb
+
+    for path in sorted(of):
+        table = tables().get(Path(path).parent.parent.name)
+        if table is None:
+            continue
+        wanted = {column.name: SQL_TYPES[column.storage] for column in table.columns}
+        with duckdb.connect() as connection:
+            try:
+                found = connection.execute("DESCRIBE FROM read_parquet(?)", [path]).fetchall()
+            except (duckdb.Error, UnicodeDecodeError) as reason:
+                return StoreError(
+                    f"`{path}`: damaged, cannot be read ({_first_line(reason)})", _AGAIN
+                )
+        for name, kind, *_ in found:
+            if wanted.get(name) != kind:
+                what = f"its column `{name}` of type {kind} is none of `{table.name}`"
+                return StoreError(f"`{path}`: damaged, {what}", _AGAIN)
     return None
 
 
@@ -54,7 +84,8 @@ def view_failure(name: str, error: Exception, of: Collection[str] = ()) -> Truep
 
     `of`: the files of the store that it may have read.
     """
-    if (damaged := damaged_file(error) or damaged_inside(error, of)) is not None:
+    damaged = damaged_file(error) or damaged_inside(error, of) or damaged_columns(of)
+    if damaged is not None:
         return damaged
     return ViewError(
         f"the view `{name}` cannot be computed: {_first_line(error)}",

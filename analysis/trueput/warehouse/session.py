@@ -101,7 +101,7 @@ class Warehouse:
         try:
             self._connection.execute(f'CREATE {kind} "{model.name}" AS\n{model.sql}')
             self._built.add(model.name)
-        except duckdb.Error as error:
+        except (duckdb.Error, UnicodeDecodeError) as error:
             self._failed[model.name] = view_failure(model.name, error, self._paths)
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> Answer:
@@ -158,7 +158,7 @@ class Warehouse:
             except ValueError:  # no SELECT: nothing says what it reads
                 self.prepare()
             return self._answer(question)
-        except duckdb.Error as error:
+        except (duckdb.Error, UnicodeDecodeError) as error:
             damaged = damaged_file(error, self._paths) or damaged_inside(error, self._paths)
             if damaged is not None:
                 raise damaged from error
@@ -172,7 +172,7 @@ class Warehouse:
 
         try:
             return self._answer(question)
-        except duckdb.Error as error:
+        except (duckdb.Error, UnicodeDecodeError) as error:
             read = {t for s, t in reads(self._connection, question.sql) if s == "main"}
             raise view_failure(", ".join(sorted(read)) or "query", error, self._paths) from error
 

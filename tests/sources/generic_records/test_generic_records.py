@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sources.vllm_bench.reading import outcome
 
-from trueput.source_api import ReadOptions
+from trueput.source_api import Problem, ReadOptions
 from trueput.sources import generic_records
 from trueput.sources.generic_records import SOURCE, files_named
 
@@ -59,6 +59,33 @@ def read(tmp_path: Path, toml: str | dict[str, Any], name: str, data: bytes) -> 
     path.write_bytes(data)
     described = tomllib.loads(toml) if isinstance(toml, str) else toml
     return outcome(SOURCE, path, ReadOptions(run_toml=described, relative_path=name))
+
+
+def test_every_word_that_is_not_listed_is_named_with_its_count(tmp_path: Path) -> None:
+    words = ["reset", "eof", "reset", "ok", "cut short", "eof", "eof"]
+    data = "id,kind\n" + "".join(f"r{k},{word}\n" for k, word in enumerate(words))
+    names = {"request_id": "id", "status": "kind"}
+    toml = {"columns": {"file": "a.csv", "vantage": "client", "names": names}}
+    path = tmp_path / "a.csv"
+    path.write_text(data)
+    read_in = SOURCE.read(path, ReadOptions(run_toml=toml, relative_path="a.csv"))
+    found = [i for i in read_in if isinstance(i, Problem) and i.code == "RECORDS007"]
+    assert {(p.text, p.line, p.count) for p in found} == {
+        ("`kind` holds a word `reset`", 1, 2),
+        ("`kind` holds a word `eof`", 2, 3),
+        ("`kind` holds a word that is no short name", 5, 1),
+    }
+
+
+def test_many_words_are_counted_together(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,kind\n" + "".join(f"r{k},w{k}\n" for k in range(100)))
+    names = {"request_id": "id", "status": "kind"}
+    toml = {"columns": {"file": "a.csv", "vantage": "client", "names": names}}
+    read_in = SOURCE.read(path, ReadOptions(run_toml=toml, relative_path="a.csv"))
+    found = [i for i in read_in if isinstance(i, Problem) and i.code == "RECORDS007"]
+    assert len(found) == 17
+    assert sum(p.count for p in found) == 100
 
 
 def test_csv_case(tmp_path: Path) -> None:

@@ -25,6 +25,10 @@ _ISO: Final = re.compile(
 _BOOLS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _MAX_TEXT: Final = 200
 
+_NAME = re.compile(r"[\w.-]{1,40}")
+_MAX_WORDS = 16
+"""Words of a status that are named one by one; a column of free text has many."""
+
 
 @dataclass
 class _Tally:
@@ -44,6 +48,7 @@ class Reader:
         self._ids = [name for name in ("request_id", "correlation_id") if name in names]
         self._nameless: list[int] = []
         self._seen: set[str] = set()
+        self._words: set[str] = set()
         self._tallies: dict[tuple[str, str], _Tally] = {}
         self._count = 0
 
@@ -105,9 +110,9 @@ class Reader:
         if self.plan.vantage == "engine" and row.get("request_id") is None:
             row["request_id"] = row.get("correlation_id") or f"{self._file}#{place}"
 
-    def _note(self, code: str, item: Field, text: str) -> None:
+    def _note(self, code: str, item: Field, text: str, about: str = "") -> None:
         tally = self._tallies.setdefault(
-            (code, f"{item.theirs}>{item.ours.name}"),
+            (code, f"{item.theirs}>{item.ours.name}>{about}"),
             _Tally(Severity.WARNING, text, self._count),
         )
         tally.count += 1
@@ -146,8 +151,11 @@ class Reader:
     def _status(self, item: Field, cell: Any) -> str | None:
         word = _word(cell)
         if word not in self.plan.status:
-            shown = f"`{word}`" if re.fullmatch(r"[\w.-]{1,40}", word) else "that is no short name"
-            self._note("RECORDS007", item, f"`{item.theirs}` holds a word {shown}")
+            shown = f"a word `{word}`" if _NAME.fullmatch(word) else "a word that is no short name"
+            if shown not in self._words and len(self._words) >= _MAX_WORDS:
+                shown = "further words"
+            self._words.add(shown)
+            self._note("RECORDS007", item, f"`{item.theirs}` holds {shown}", shown)
             return None
         return self.plan.status[word]
 
