@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ingest.test_unseen_operations import Held, kernel, launched, write
+from ingest.traces import Held, kernel, launched, write
 
 
 @pytest.mark.parametrize(

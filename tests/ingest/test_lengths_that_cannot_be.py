@@ -10,12 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ingest.test_unseen_operations import Event, copy, launched, write
+from ingest.traces import QUERIES, Answers, Event, answers_of, copy, launched
 
 from trueput.attribution.gpu_crowded import crowded_places
-from trueput.verbs.ingest import ingest
-from trueput.verbs.opening import Reading
-from trueput.verbs.sql import sql
 
 
 def longer(events: Sequence[Event], factor: float, category: str = "kernel") -> list[Event]:
@@ -70,26 +67,18 @@ CASES = {
 }
 
 
-Answers = dict[str, list[tuple[Any, ...]]]
-
-
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """What is held of all cases, each a run."""
-    runs = tmp_path_factory.mktemp("cases") / "runs"
-    for number, case in enumerate(CASES.values()):
-        write(runs / f"{number:02}" / "t.pt.trace.json", case.events)
-    how = Reading(store=runs.parent / "store")
-    ingest([runs], store=how.store)
-    unions = "SELECT DISTINCT run_id, basis FROM gpu_activity WHERE metric LIKE '%union'"
+    folder = tmp_path_factory.mktemp("cases")
     queries = {
         "marked": "SELECT run_id, count(*) FROM gpu_ops WHERE quality = 'implausible' GROUP BY 1",
         "told": "SELECT run_id, occurrences FROM problems WHERE code = 'INGEST007'",
-        "lost": "SELECT run_id, operations_lost FROM gpu_captures",
-        "unions": unions,
+        "lost": QUERIES["lost"],
+        "unions": QUERIES["unions"],
         "idle": "SELECT run_id, basis FROM gpu_ledger WHERE work = 'idle'",
     }
-    return {name: sql(query, how).rows for name, query in queries.items()}
+    return answers_of(folder, (case.events for case in CASES.values()), queries)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -12,12 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ingest.test_unseen_operations import Event, kernel, launched, write
+from ingest.traces import Answers, Event, answers_of, kernel, launched
 
 from trueput.attribution.gpu_no_length import without_length
-from trueput.verbs.ingest import ingest
-from trueput.verbs.opening import Reading
-from trueput.verbs.sql import sql
 
 FINE_US = 0.001
 """What makes a length no whole number of microseconds."""
@@ -96,24 +93,11 @@ CASES = {
 }  # fmt: skip
 
 
-Answers = dict[str, list[tuple[Any, ...]]]
-
-
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """What is held of all cases, each a run: idle time (us), the basis of unions, problems."""
-    runs = tmp_path_factory.mktemp("cases") / "runs"
-    for number, case in enumerate(CASES.values()):
-        write(runs / f"{number:02}" / "t.pt.trace.json", case.events)
-    how = Reading(store=runs.parent / "store")
-    ingest([runs], store=how.store)
-    queries = {
-        "idle": "SELECT run_id, time_ns // 1000, time_ns_low // 1000, time_ns_high // 1000, basis "
-        "FROM gpu_ledger WHERE work = 'idle'",
-        "unions": "SELECT DISTINCT run_id, basis FROM gpu_activity WHERE metric LIKE '%union'",
-        "told": "SELECT run_id, code, occurrences FROM problems",
-    }
-    return {name: sql(query, how).rows for name, query in queries.items()}
+    folder = tmp_path_factory.mktemp("cases")
+    return answers_of(folder, (case.events for case in CASES.values()))
 
 
 @pytest.mark.parametrize("name", CASES)

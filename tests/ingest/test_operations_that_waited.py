@@ -10,14 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ingest.test_unseen_operations import Held, write
+from ingest.traces import Answers, Event, Held, answers_of
 
 from trueput.attribution.gpu_waits import waited
-from trueput.verbs.ingest import ingest
-from trueput.verbs.opening import Reading
-from trueput.verbs.sql import sql
-
-Event = dict[str, Any]
 
 
 def pair(number: int, called: int, start: int, **more: Any) -> list[Event]:
@@ -78,25 +73,11 @@ CASES = {
 }  # fmt: skip
 
 
-Answers = dict[str, list[tuple[Any, ...]]]
-
-
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """What is held of all cases, each a run."""
-    runs = tmp_path_factory.mktemp("cases") / "runs"
-    for number, case in enumerate(CASES.values()):
-        write(runs / f"{number:02}" / "t.pt.trace.json", case.events)
-    how = Reading(store=runs.parent / "store")
-    ingest([runs], store=how.store)
-    queries = {
-        "idle": "SELECT run_id, time_ns // 1000, time_ns_low // 1000, time_ns_high // 1000, basis "
-        "FROM gpu_ledger WHERE work = 'idle'",
-        "lost": "SELECT run_id, operations_lost FROM gpu_captures",
-        "basis": "SELECT DISTINCT run_id, basis FROM gpu_activity",
-        "told": "SELECT run_id, code, occurrences FROM problems",
-    }
-    return {name: sql(query, how).rows for name, query in queries.items()}
+    folder = tmp_path_factory.mktemp("cases")
+    return answers_of(folder, (case.events for case in CASES.values()))
 
 
 @pytest.mark.parametrize("name", CASES)

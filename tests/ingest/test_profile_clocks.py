@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from ingest.made import write_log
-from ingest.test_unseen_operations import Held, kernel, launch, write
+from ingest.traces import Held, kernel, launch, write
 
 NOON_NS = 1_764_417_600 * 10**9
 """The log begins at 2025-11-29 12:00:00 UTC: a request a second, three iterations each."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ingest.test_unseen_operations import Held, kernel, launched, write
+from ingest.traces import Held, kernel, launched, write
 from simulator import SCENARIOS, simulate, write_run
 
 import trueput

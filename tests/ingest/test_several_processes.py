@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ingest.test_unseen_operations import Event, Held, kernel, launch, write
+from ingest.traces import Event, Held, kernel, launch, write
 
 
 def of(event: Event, pid: Any, device: int | None = None, **more: Any) -> Event:

@@ -14,64 +14,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ingest.made import write_log
+from ingest.traces import Answers, Event, Held, answers_of, copy, kernel, launch, launched, write
 
 from trueput.attribution.gpu_unseen import Launched, unseen_launches
-from trueput.verbs.ingest import ingest
-from trueput.verbs.opening import Reading
-from trueput.verbs.sql import sql
-
-BASE_NS = 1_767_189_312_000_000_000
-EVERY_US, RUNS_US = 100, 60
-"""A launch every 100 us, each for a kernel of 60 us that starts 10 us later."""
-
-Event = dict[str, Any]
-
-
-def launch(number: int, name: str = "cudaLaunchKernel") -> Event:
-    return {"ph": "X", "cat": "cuda_runtime", "name": name, "pid": 9, "tid": 9,
-            "ts": number * EVERY_US, "dur": 5, "args": {"correlation": number}}  # fmt: skip
-
-
-def kernel(number: int, correlation: int | None = None, **more: Any) -> Event:
-    own = number if correlation is None else correlation
-    return {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7,
-            "ts": number * EVERY_US + 10, "dur": RUNS_US,
-            "args": {"device": 0, "stream": 7, "correlation": own}, **more}  # fmt: skip
-
-
-def copy(number: int) -> Event:
-    return {**kernel(number, 10_000 + number), "cat": "gpu_memcpy", "dur": 5}
-
-
-def write(path: Path, events: Iterable[Event], **told: Any) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"schemaVersion": 1, "baseTimeNanoseconds": BASE_NS, **told}
-    path.write_text(json.dumps({**content, "traceEvents": list(events)}))
-    return path
-
-
-class Held:
-    """What a store holds of one run."""
-
-    def __init__(self, run: Path) -> None:
-        self.how = Reading(store=run.parent / f"store of {run.name}")
-        ingest([run], store=self.how.store)
-
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        return sql(query, self.how).rows
-
-    @property
-    def idle(self) -> tuple[Any, ...]:
-        """Idle time in us, its bounds, and what they rest on."""
-        (row,) = self.rows(
-            "SELECT time_ns // 1000, time_ns_low // 1000, time_ns_high // 1000, basis "
-            "FROM gpu_ledger WHERE work = 'idle'"
-        )
-        return row
-
-    @property
-    def told(self) -> dict[str, int]:
-        return dict(self.rows("SELECT code, sum(occurrences) FROM problems GROUP BY code"))
 
 
 @dataclass(frozen=True)
@@ -86,10 +31,6 @@ class Case:
     beside_us: int = 0
     """Idle time beside so few: what was lost may have run there."""
     blind: Mapping[str, int] = field(default_factory=dict)
-
-
-def launched(numbers: Iterable[int], ran: Iterable[int], **more: Any) -> list[Event]:
-    return [*(launch(n, **more) for n in numbers), *(kernel(n) for n in ran)]
 
 
 # 100 launches from 100 us to 10,000 us: from the first kernel to the end of the last 9,960 us
@@ -179,25 +120,13 @@ CASES = {
 
 OPERATION = ["kind", "process_key", "device_key", "quality", "correlation_id", "start_at_ns",
              "end_at_ns"]  # fmt: skip
-Answers = dict[str, list[tuple[Any, ...]]]
 
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """What is held of all cases, each a run: idle time and its bounds (us), losses, problems."""
-    runs = tmp_path_factory.mktemp("cases") / "runs"
-    for number, case in enumerate(CASES.values()):
-        write(runs / f"{number:02}" / "t.pt.trace.json", case.events)
-    how = Reading(store=runs.parent / "store")
-    ingest([runs], store=how.store)
-    queries = {
-        "idle": "SELECT run_id, time_ns // 1000, time_ns_low // 1000, time_ns_high // 1000, basis "
-        "FROM gpu_ledger WHERE work = 'idle'",
-        "lost": "SELECT run_id, operations_lost FROM gpu_captures",
-        "basis": "SELECT DISTINCT run_id, basis FROM gpu_activity",
-        "told": "SELECT run_id, code, occurrences FROM problems",
-    }
-    return {name: sql(query, how).rows for name, query in queries.items()}
+    folder = tmp_path_factory.mktemp("cases")
+    return answers_of(folder, (case.events for case in CASES.values()))
 
 
 @pytest.mark.parametrize("name", CASES)
