@@ -10,6 +10,7 @@ from ingest.made import write_log
 
 from trueput.errors import InputError
 from trueput.ingest.folders import claim, default_run_id, find_runs
+from trueput.verbs.ingest import ingest
 
 
 def names(path: Path) -> list[str]:
@@ -113,3 +114,23 @@ def test_a_claim_says_why_not(tmp_path: Path) -> None:
     answer = claim(path)
     assert answer.source is None
     assert "vllm_log" in answer.reason
+
+
+def test_a_folder_without_anything_known_is_named(tmp_path: Path) -> None:
+    """A notebook and hidden files are no data; a cut profile two folders down is."""
+    runs = tmp_path / "runs"
+    write_log(runs / "good" / "server.log")
+    for name, text in (
+        ("bad/deep/nsys.sqlite", ""),
+        ("notes/README.md", "vLLM"),
+        ("notes/.cache.json", "{}"),
+        ("mixed/good2/truth_run.json", "{}"),
+        ("mixed/odd/profile.json", "<html>"),
+    ):
+        (runs / name).parent.mkdir(parents=True, exist_ok=True)
+        (runs / name).write_text(text)
+    write_log(runs / "mixed" / "good2" / "server.log")
+    passed: list[Path] = []
+    done = ingest([runs], store=tmp_path / "store", passed=passed)
+    assert {d.run_id for d in done} == {"good", "good2"}
+    assert passed == [runs / "bad", runs / "mixed" / "odd"]

@@ -203,6 +203,23 @@ def find_runs(path: Path) -> list[RunFolder]:
     return found
 
 
+def passed_over(path: Path, runs: Collection[RunFolder]) -> list[Path]:
+    """Return the folders below `path` that hold files which may be data, and no run.
+
+    Of nested ones the outermost; what lies inside a run is the run's.
+    """
+    roots = {run.root for run in runs}
+    if not path.is_dir() or path in roots:
+        return []
+    below: list[Path] = []
+    for folder in sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith(".")):
+        if any(root.is_relative_to(folder) for root in roots):
+            below += passed_over(folder, runs)
+        elif any(p.suffix not in NEVER_DATA for p in _walk(folder)):
+            below.append(folder)
+    return below
+
+
 def _find_below(folder: Path) -> list[RunFolder]:
     repeats = swept(folder)
     if repeats:

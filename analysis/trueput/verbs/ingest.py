@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trueput.errors import UsageError
-from trueput.ingest.folders import RunFolder, as_text, content_sha256, find_runs, several_paths
+from trueput.ingest.folders import (
+    RunFolder,
+    as_text,
+    content_sha256,
+    find_runs,
+    passed_over,
+    several_paths,
+)
 from trueput.ingest.run import Ingested, Progress, hash_run, ingest_run
 from trueput.ingest.store import Store
 from trueput.verbs import baseline_file
@@ -19,8 +26,11 @@ def ingest(
     store: Path | None = None,
     replace: bool = False,
     progress: Progress | None = None,
+    passed: list[Path] | None = None,
 ) -> list[Ingested]:
     """Put the runs at `paths` into the store and return what came of each.
+
+    To `passed` are added the folders below `paths` in which nothing is of a known format.
 
     Same bytes again change nothing, unless files of the run are damaged or `replace` asks for it.
     Files that killed ingests left are removed once they are old.
@@ -30,6 +40,8 @@ def ingest(
     """
     kept = open_store(store)
     folders = _folders([Path(p) for p in paths], run)
+    if passed is not None:
+        passed += [folder for path in paths for folder in passed_over(Path(path), folders)]
     names = [f.run_id for f in folders]
     for name in names:
         if names.count(name) > 1:

@@ -42,7 +42,8 @@ def command(
     from trueput.cli.output import Grid, emit, grid_writers
     from trueput.verbs.ingest import ingest
 
-    done = ingest(paths, run, store, replace, options.progress_bar())
+    passed: list[Path] = []
+    done = ingest(paths, run, store, replace, options.progress_bar(), passed)
     columns = ["run", "state", "files", "requests", "iterations", "samples", "problems", "unread"]
     rows = [
         [
@@ -59,6 +60,8 @@ def command(
     ]
     grid = Grid(columns, rows, right=frozenset(columns[2:]), spare=("samples", "iterations"))
     emit(grid_writers(grid), format_)
+    for folder in passed:
+        options.say(f"`{folder}`: nothing in it is of a known format, not read")
     for d in done:
         if d.unclaimed:
             options.say(f"`{d.run_id}`: of no known format, not read: {', '.join(d.unclaimed)}")
