@@ -138,7 +138,7 @@ def test_without_a_client(tmp_path: Path, names: tuple[str, ...]) -> None:
     """Every `Added request` of the two logs has an engine id of its own: 120."""
     ask = read(tmp_path, {name: EARLIER[name] + LATER[name] for name in names})
     assert EARLIER["server.log"].count(b"Added request cmpl-") == 60
-    assert ask("SELECT planned_requests AS n FROM goodput") == [{"n": 120}]
+    assert ask("SELECT count(*) AS n FROM request_outcomes") == [{"n": 120}]
     assert ask(CODES) == [{"code": "ATTR013", "severity": "warning", "occurrences": 60}]
 
 

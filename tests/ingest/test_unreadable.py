@@ -53,7 +53,7 @@ def test_a_run_of_one_such_file_is_an_error(
 def test_readable_again_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, store = tmp_path / "run", tmp_path / "store"
     write_log(run / "server.log")
-    write_log(run / "locked.log", 9)
+    write_log(run / "locked.log", 9, first=10)
     with monkeypatch.context() as patch:
         lock(patch)
         ingest([run], store=store)

@@ -35,16 +35,16 @@ SELECT
     THEN ratio(c.good, c.planned) END AS slo_attainment_ratio,
   CASE WHEN p.slo IS NULL THEN NULL WHEN x.run_id IS NOT NULL AND n.asked_requests IS NULL THEN 0
     WHEN c.run_id IS NOT NULL THEN ratio(c.good, c.planned)
-    ELSE h.share_low END AS slo_attainment_ratio_low,
+    ELSE CASE WHEN b.is_whole THEN ratio(b.good_low, b.ended) ELSE 0 END END AS slo_attainment_ratio_low,
   CASE WHEN p.slo IS NULL THEN NULL WHEN c.run_id IS NOT NULL THEN ratio(c.good + c.unknown, c.planned)
-    ELSE h.share_high END AS slo_attainment_ratio_high,
+    ELSE ratio(b.good_high, b.ended) END AS slo_attainment_ratio_high,
   CASE WHEN p.slo IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
     THEN per_second(c.good_ends, w.window_ns) END AS goodput_rps,
   CASE WHEN p.slo IS NULL THEN NULL WHEN c.run_id IS NOT NULL THEN per_second(c.good_ends, w.window_ns)
-    ELSE per_second(h.share_low * h.observations, w.window_ns) END AS goodput_rps_low,
+    ELSE per_second(b.good_low, w.window_ns) END AS goodput_rps_low,
   CASE WHEN p.slo IS NULL THEN NULL
     WHEN c.run_id IS NOT NULL THEN per_second(c.good_ends + c.unknown_ends, w.window_ns)
-    ELSE per_second(h.share_high * h.observations, w.window_ns) END AS goodput_rps_high,
+    ELSE per_second(b.good_high, w.window_ns) END AS goodput_rps_high,
   CASE WHEN p.slo IS NOT NULL AND coalesce(d.gpu_count, d.profiled_gpus) IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
     THEN ratio(per_second(c.good_ends, w.window_ns), coalesce(d.gpu_count, d.profiled_gpus)) END AS goodput_per_gpu_rps,
   CASE WHEN p.slo IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
@@ -65,7 +65,7 @@ SELECT
     WHEN x.run_id IS NOT NULL THEN 'bounded'
     WHEN c.run_id IS NOT NULL AND c.unknown = 0 THEN CASE WHEN c.checked > 0 THEN 'measured' ELSE 'reported' END
     WHEN c.run_id IS NOT NULL THEN 'bounded'
-    WHEN h.run_id IS NOT NULL THEN 'bounded'
+    WHEN b.run_id IS NOT NULL THEN 'bounded'
     WHEN l.run_id IS NOT NULL AND w.window_rule = 'all' THEN 'reported'
     ELSE 'unknown'
   END AS basis
@@ -75,7 +75,25 @@ LEFT JOIN int_windows AS w ON w.run_id = k.run_id AND w.session IS NOT DISTINCT 
 LEFT JOIN int_outcome_counts AS c ON c.run_id = k.run_id AND c.session IS NOT DISTINCT FROM k.session
 LEFT JOIN int_planned AS n ON n.run_id = k.run_id AND n.session IS NOT DISTINCT FROM k.session
 LEFT JOIN raw.load_sessions AS l ON l.run_id = k.run_id AND l.session IS NOT DISTINCT FROM k.session
-LEFT JOIN int_histogram_bounds AS h ON h.run_id = k.run_id AND c.run_id IS NULL
+LEFT JOIN (
+  -- aborted requests are in the histograms too: of those within the limits as many may be no complete
+  -- ones as did not finish. Where no counter says how many finished, none need have. An abort before
+  -- the first token is in no counter: where some aborted, nobody knows of how many requests
+  SELECT h.run_id,
+    greatest(0, h.share_low * h.observations - greatest(0, h.observations - coalesce(f.finished, 0))) AS good_low,
+    least(h.share_high * h.observations, coalesce(f.finished, h.observations)) AS good_high,
+    greatest(h.observations, coalesce(f.ended, 0)) AS ended,
+    coalesce(f.finished = greatest(h.observations, f.ended), false) AS is_whole
+  FROM int_histogram_bounds AS h
+  LEFT JOIN (
+    SELECT run_id, CASE WHEN count(window_growth) = count(*) THEN sum(window_growth) END AS ended,
+      CASE WHEN count(window_growth) = count(*) THEN coalesce(sum(window_growth) FILTER (
+        labels LIKE '%finished_reason=stop%' OR labels LIKE '%finished_reason=length%'), 0) END AS finished
+    FROM int_counter_totals
+    WHERE metric = 'vllm:request_success_total'
+    GROUP BY run_id
+  ) AS f ON f.run_id = h.run_id
+) AS b ON b.run_id = k.run_id AND c.run_id IS NULL
 LEFT JOIN (
   -- what an engine's counters say where no request was recorded
   SELECT run_id,
