@@ -164,6 +164,7 @@ def open_store(
         "?::BIGINT AS to_ns",
         [chosen.rule, chosen.from_ns, chosen.to_ns],
     )
+    connection.execute(f"CREATE MACRO window_is_all() AS {chosen.rule == 'all'}")
     for model in models_needed:
         connection.execute(f'CREATE TABLE "{model.name}" AS\n{model.sql}')
     return connection

@@ -201,6 +201,10 @@ def build_tables(connection: DuckDBPyConnection, selection: Selection) -> None:
         f"{literal(window.rule)} AS rule, {literal(window.from_ns)}::BIGINT AS from_ns, "
         f"{literal(window.to_ns)}::BIGINT AS to_ns"
     )
+    # a literal, so that what only other windows need falls away when a query is planned
+    connection.execute(
+        f"CREATE OR REPLACE MACRO window_is_all() AS {literal(window.rule == 'all')}"
+    )
     connection.execute(f"CREATE OR REPLACE VIEW slo_policy AS {_slo_body(selection)}")
     classes = () if selection.slo is None else selection.slo.classes
     connection.execute(f"CREATE OR REPLACE VIEW slo_classes AS {slo_classes_body(classes)}")

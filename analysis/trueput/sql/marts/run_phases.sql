@@ -14,14 +14,18 @@ WITH summed AS (
     sum(outside_ns) AS o, count(outside_ns) AS n_o, max(outside_rank) AS ob,
     sum(unattributed_ns) AS u, count(unattributed_ns) AS un, max(unattributed_rank) AS ub
   FROM int_phases AS p
-  LEFT JOIN int_windows AS w ON w.run_id = p.run_id AND w.session IS NOT DISTINCT FROM p.session
-  WHERE p.is_load AND p.e2e_ns IS NOT NULL AND is_inside(w.window_rule, p.sent_at_ns, w.from_ns, w.to_ns)
+  LEFT JOIN (FROM int_windows WHERE NOT window_is_all()) AS w
+    ON w.run_id = p.run_id AND w.session IS NOT DISTINCT FROM p.session
+  WHERE p.is_load AND p.e2e_ns IS NOT NULL
+    AND (window_is_all() OR is_inside(w.window_rule, p.sent_at_ns, w.from_ns, w.to_ns))
   GROUP BY p.run_id
 ), sent AS (
   SELECT q.run_id, count(*) AS requests
   FROM int_ruled AS q
-  LEFT JOIN int_windows AS w ON w.run_id = q.run_id AND w.session IS NOT DISTINCT FROM q.session
-  WHERE q.is_load AND q.ruling <> 'not_sent' AND is_inside(w.window_rule, q.sent_at_ns, w.from_ns, w.to_ns)
+  LEFT JOIN (FROM int_windows WHERE NOT window_is_all()) AS w
+    ON w.run_id = q.run_id AND w.session IS NOT DISTINCT FROM q.session
+  WHERE q.is_load AND q.ruling <> 'not_sent'
+    AND (window_is_all() OR is_inside(w.window_rule, q.sent_at_ns, w.from_ns, w.to_ns))
   GROUP BY q.run_id
 ), long AS (
   SELECT s.run_id, n.requests, whole_ns, unnest([
