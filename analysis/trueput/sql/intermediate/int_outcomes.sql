@@ -16,12 +16,9 @@ SELECT
   has_undefined_test AND ruling = 'complete' AND slo IS NOT NULL AS slo_not_applicable
 FROM int_judged
 UNION ALL BY NAME
-SELECT p.run_id, p.session, CASE WHEN x.run_id IS NULL THEN 'not_sent' ELSE 'unknown' END AS outcome,
-  CASE WHEN x.run_id IS NULL THEN false END AS complete
+SELECT p.run_id, p.session,
+  CASE WHEN missing.row_number >= p.rows_missing THEN 'rejected' WHEN x.run_id IS NULL THEN 'not_sent' ELSE 'unknown' END AS outcome,
+  CASE WHEN missing.row_number >= p.rows_missing OR x.run_id IS NULL THEN false END AS complete
 FROM int_planned AS p
-LEFT JOIN int_finished_only AS x ON x.run_id = p.run_id, unnest(range(p.rows_missing)) AS missing(row_number)
-WHERE p.rows_missing > 0
-UNION ALL BY NAME
-SELECT run_id, session, 'rejected' AS outcome, false AS complete
-FROM int_planned, unnest(range(refused_without_id)) AS refused(row_number)
-WHERE refused_without_id > 0
+LEFT JOIN int_finished_only AS x ON x.run_id = p.run_id,
+  unnest(range(coalesce(p.rows_missing, 0) + p.refused_without_id)) AS missing(row_number)

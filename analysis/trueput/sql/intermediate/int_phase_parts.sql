@@ -16,7 +16,7 @@ WITH known AS (
     coalesce(q.v_requeue_ns - q.v_requeue_before_ns, CASE WHEN x.all_preemptions = 0 THEN 0 END) AS requeue_after,
     coalesce(q.v_recompute_ns - q.v_recompute_before_ns, CASE WHEN x.all_preemptions = 0 THEN 0 END) AS recompute_after
   FROM int_ruled AS q
-  LEFT JOIN int_preemptions AS x ON x.run_id = q.run_id
+  LEFT JOIN int_all_preemptions AS x ON x.run_id = q.run_id
 ), capped AS (
   SELECT *,
     part_within(requeue_before, coalesce(engine_prefill_ns, 0)) AS rb,

@@ -23,29 +23,27 @@ WITH said AS (
   FROM lived
 ), told AS (
   SELECT run_id,
-    CAST(sum(CASE WHEN more >= 0 THEN more ELSE cumulative END) AS BIGINT) AS printed,
     CAST(sum(CASE WHEN NOT is_inside THEN 0 WHEN more >= 0 THEN more ELSE cumulative END) FILTER (cumulative IS NOT NULL) AS BIGINT)
       AS printed_inside,
-    count(*) AS events,
     count(*) FILTER (is_inside) AS events_inside,
     bool_or(is_unplaced) AS is_unplaced
   FROM printed GROUP BY run_id
 )
 SELECT
-  r.run_id,
-  CASE WHEN c.growth IS NULL THEN CASE WHEN NOT e.is_unplaced THEN coalesce(e.printed_inside, e.events_inside) END
-    ELSE coalesce(CAST(c.window_growth AS BIGINT), CASE WHEN e.events = c.growth AND NOT e.is_unplaced THEN e.events_inside END)
+  a.run_id,
+  CASE WHEN a.counted IS NULL THEN CASE WHEN NOT e.is_unplaced THEN coalesce(e.printed_inside, e.events_inside) END
+    ELSE coalesce(CAST(c.window_growth AS BIGINT), CASE WHEN a.events = a.counted AND NOT e.is_unplaced THEN e.events_inside END)
     END AS preemptions,
-  coalesce(CAST(c.growth AS BIGINT), e.printed, e.events) AS all_preemptions,
-  CASE WHEN c.growth IS NOT NULL THEN 'counter' WHEN e.printed IS NOT NULL THEN 'printed count'
-    WHEN e.events IS NOT NULL THEN 'events' END AS evidence
-FROM raw.runs AS r
+  a.all_preemptions,
+  CASE WHEN a.counted IS NOT NULL THEN 'counter' WHEN a.printed IS NOT NULL THEN 'printed count'
+    WHEN a.events IS NOT NULL THEN 'events' END AS evidence
+FROM int_all_preemptions AS a
 LEFT JOIN (
   -- each engine's series is cut by itself
-  SELECT run_id, sum(growth) AS growth,
+  SELECT run_id,
     CASE WHEN count(life_growth) = count(*) THEN sum(life_growth)
       WHEN count(window_growth) = count(*) THEN sum(window_growth) END AS window_growth
   FROM int_counter_totals
   WHERE metric = 'vllm:num_preemptions_total' GROUP BY run_id
-) AS c ON c.run_id = r.run_id
-LEFT JOIN told AS e ON e.run_id = r.run_id
+) AS c ON c.run_id = a.run_id
+LEFT JOIN told AS e ON e.run_id = a.run_id
