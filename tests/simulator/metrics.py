@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from math import inf
 
 from simulator.clocks import decimal_seconds, unix_ns, wall
 from simulator.config import Config
@@ -12,6 +13,7 @@ from simulator.workload import Request
 
 LABELS = 'engine="0",model_name="sim-model"'
 EDGES = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+TOKEN_EDGES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0)
 
 
 class Tally:
@@ -101,9 +103,18 @@ def _histograms(run: Run) -> Iterator[tuple[str, str, list[tuple[int, float]]]]:
          for one in done],
     )  # fmt: skip
     yield (
+        "request_prefill_kv_computed_tokens",
+        "Histogram of number of new KV tokens computed during prefill (excluding cached tokens).",
+        [(one.token_at[-1], float(one.prompt - one.cached)) for one in done],
+    )  # fmt: skip
+    yield (
         "request_num_preemptions", "Histogram of preemptions per request.",
         [(one.token_at[-1], float(len(one.preemptions))) for one in done],
     )  # fmt: skip
+
+
+def _edges(name: str) -> tuple[float, ...]:
+    return TOKEN_EDGES if name.endswith("_tokens") else EDGES
 
 
 def _gauges(run: Run) -> list[tuple[str, str, list[float]]]:
@@ -129,8 +140,10 @@ def write(run: Run) -> str:
     """All scrapes, each preceded by its instant."""
     counters, gauges = list(_counters(run)), _gauges(run)
     histograms = [(name, text, rows, Tally(rows)) for name, text, rows in _histograms(run)]
-    counts = [[Tally([(at, 1.0) for at, value in rows if value <= edge]) for edge in EDGES]
-              + [Tally([(at, 1.0) for at, _ in rows])] for _, _, rows, _ in histograms]  # fmt: skip
+    counts = [
+        [Tally([(at, 1.0) for at, value in rows if value <= edge]) for edge in (*_edges(name), inf)]
+        for name, _, rows, _ in histograms
+    ]
     done = [step.done_at for step in run.steps]
     lines: list[str] = []
     instants = [*range(READY_AT, run.ended_at, run.config.scrape_ns), run.ended_at]
@@ -150,7 +163,7 @@ def write(run: Run) -> str:
             lines.append(f"vllm:{name}_total{{{labels}}} {tally.value(at)}")
         for (name, text, _, total), buckets in zip(histograms, counts, strict=True):
             lines += [f"# HELP vllm:{name} {text}", f"# TYPE vllm:{name} histogram"]
-            for edge, tally in zip([*map(str, EDGES), "+Inf"], buckets, strict=True):
+            for edge, tally in zip([*map(str, _edges(name)), "+Inf"], buckets, strict=True):
                 lines.append(f'vllm:{name}_bucket{{{LABELS},le="{edge}"}} {tally.value(at)}')
             lines.append(f"vllm:{name}_count{{{LABELS}}} {buckets[-1].value(at)}")
             lines.append(f"vllm:{name}_sum{{{LABELS}}} {total.value(at)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -51,6 +51,7 @@ from trueput.attribution.timeline import (
     nothing_seen,
     printed_window,
 )
+from trueput.attribution.told_prefill import Told, settle
 
 METHOD = "schedule_replay"
 LEAST_CONFIDENCE = 0.5
@@ -203,10 +204,10 @@ def _replay_all(
         streams = [stream for _, stream in own]
         is_calm = totals.preemptions == 0
         replay = Replay(one, window, streams, limits, allowance, may_preempt=not is_calm)
+        whole = totals if len(steps) == 1 else None
         if is_calm:
-            engines.append(_only_presences(replay, one, window, own, limits))
+            engines.append(_only_presences(replay, one, window, own, limits, whole))
         else:
-            whole = totals if len(steps) == 1 else None
             engines.append(_replay_one(replay, one, window, own, limits, whole, notes))
     return engines
 
@@ -261,6 +262,7 @@ def _only_presences(
     window: Window,
     own: list[tuple[int, Stream]],
     limits: EngineLimits,
+    totals: Totals | None,
 ) -> _Engine:
     """Where nothing was preempted the replay only says which requests an iteration served."""
     best = replay.run()[0]
@@ -269,7 +271,7 @@ def _only_presences(
     streams = [stream for _, stream in own]
     if not _is_near(best, n, streams) or replay.cut_short or replay.reached < n:
         return found
-    here = _presences(best.events(), n, streams, limits)
+    here = _presences(best.events(), n, streams, limits, totals)
     return replace(found, presences=tuple(replace(x, job=own[x.job][0]) for x in here))
 
 
@@ -311,7 +313,8 @@ def _replay_one(
         steps, window, {own[job][0]: claim for job, claim in claims.items() if job >= 0},
         ends, assigned, best, _story_tokens(stories), preemptions,
         tuple(
-            replace(x, job=own[x.job][0]) for x in _presences(best.events(), n, streams, limits)
+            replace(x, job=own[x.job][0])
+            for x in _presences(best.events(), n, streams, limits, totals)
         ) if _is_near(best, n, streams) else (),
         replay.cut_short + n - replay.reached,
     )  # fmt: skip
@@ -336,7 +339,11 @@ def _is_near(story: Story, n: int, streams: Sequence[Stream]) -> bool:
 
 
 def _presences(
-    events: Sequence[Event], n: int, streams: Sequence[Stream], limits: EngineLimits
+    events: Sequence[Event],
+    n: int,
+    streams: Sequence[Stream],
+    limits: EngineLimits,
+    totals: Totals | None,
 ) -> list[Presence]:
     """Who computed what in which iterations, as far as printed tokens tell."""
     found = presences(events, n)
@@ -353,7 +360,23 @@ def _presences(
         prompts[job] = Prompt(
             tokens, 0 if is_known else most, job in started and job not in cut
         )  # fmt: skip
-    return share_hits(found, prompts)
+    shares = share_hits(found, prompts)
+    told = _told(events, prompts, totals)
+    return shares if told is None else settle(shares, told)
+
+
+def _told(
+    events: Sequence[Event], prompts: Mapping[int, Prompt], totals: Totals | None
+) -> Told | None:
+    """What the engine counted of the prompts of those that finished, where it counted just them."""
+    stopped = frozenset(event.job for event in events if event.kind == "stop")
+    if totals is None or totals.prefilled_tokens is None:
+        return None
+    if totals.prefilled_requests != len(stopped) or min(stopped, default=0) < 0:
+        return None
+    if not all(job in prompts and prompts[job].is_whole for job in stopped):
+        return None
+    return Told(stopped, totals.prefilled_tokens)
 
 
 def _weights(stories: Sequence[Story]) -> list[float]:

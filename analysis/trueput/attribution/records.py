@@ -81,6 +81,9 @@ class Totals:
     first_tokens: int | None
     preemptions: int | None
     aborted: int
+    prefilled_requests: int | None = None
+    """Requests that finished, with what they computed of their prompts when first scheduled."""
+    prefilled_tokens: int | None = None
 
 
 @dataclass(frozen=True)

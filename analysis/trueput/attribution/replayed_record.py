@@ -12,7 +12,9 @@ from trueput.attribution.counters import (
     FIRST_TOKENS,
     GENERATION_TOKENS,
     PREEMPTIONS,
+    PREFILLED,
     PROMPT_TOKENS,
+    summed,
 )
 from trueput.attribution.engine_record import EngineRecord, Parts, Row, cost_row
 from trueput.attribution.preemption import Attribution, attribute
@@ -71,6 +73,8 @@ def _totals(record: EngineRecord, grown: Mapping[str, int]) -> Totals:
         first_tokens=grown.get(FIRST_TOKENS),
         preemptions=grown.get(PREEMPTIONS),
         aborted=len(_aborted(record)),
+        prefilled_requests=grown.get(PREFILLED),
+        prefilled_tokens=grown.get(summed(PREFILLED)),
     )
 
 
