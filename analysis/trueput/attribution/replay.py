@@ -21,6 +21,7 @@ from functools import partial
 
 import numpy as np
 
+from trueput.attribution.admission_order import admission_order
 from trueput.attribution.beam import Allowance, Beam
 from trueput.attribution.records import EngineLimits, Steps, Stream
 from trueput.attribution.stories import Job, Live, Story, jobs_of
@@ -84,10 +85,7 @@ class Replay:
     ) -> None:
         self.may_preempt = may_preempt
         self.jobs = jobs_of(streams)
-        self.order = sorted(
-            (job.index for job in self.jobs if job.arrived_at_ns is not None),
-            key=lambda k: (self.jobs[k].arrived_at_ns or 0, k),
-        )
+        self.order = admission_order(self.jobs, int(steps.elapsed_ns.max(initial=0)))
         self.context = steps.context_requests.tolist()
         self.context_tokens = steps.context_tokens.tolist()
         self.generation = steps.generation_requests.tolist()
@@ -358,7 +356,7 @@ class Replay:
             return 0
         head = self.order[story.cursor : story.cursor + 2]
         first, second = (self.jobs[k].arrived_at_ns or 0 for k in head)
-        return 2 if second - first < TIE_NS else 0
+        return 2 if abs(second - first) < TIE_NS else 0
 
     def _leaving_cost(self, live: Live, i: int) -> float:
         """Nats for a request's having left just before step `i`; infinite where it cannot."""
@@ -533,7 +531,7 @@ class Replay:
                 story.cost += UNDATED
             elif pick:
                 behind = job.arrived_at_ns - (self.jobs[choices[0]].arrived_at_ns or 0)
-                story.cost += 1.5 + min(behind / ORDER_SCALE_NS, WRONG)
+                story.cost += 1.5 + min(abs(behind) / ORDER_SCALE_NS, WRONG)
             self._take_job(story, job.index, i)
         else:
             story.cost += ANONYMOUS
@@ -545,6 +543,7 @@ class Replay:
                 length=None,
                 received=0,
                 arrived_at_ns=None,
+                queue_ns=None,
                 left_after_ns=None,
                 left_before_ns=None,
                 may_leave=True,

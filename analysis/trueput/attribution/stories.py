@@ -22,6 +22,8 @@ class Job:
     received: int
     """Output tokens it had at least when it left."""
     arrived_at_ns: int | None
+    queue_ns: int | None
+    """Until it was first scheduled."""
     left_after_ns: int | None
     """It left between this and `left_before_ns`; both None where nothing dates it."""
     left_before_ns: int | None
@@ -170,6 +172,7 @@ def jobs_of(streams: Sequence[Stream]) -> list[Job]:
             length=length,
             received=received,
             arrived_at_ns=arrived,
+            queue_ns=stream.queue_ns,
             left_after_ns=None if left is None else left[0],
             left_before_ns=None if left is None else left[1],
             may_leave=length is None,
