@@ -80,13 +80,14 @@ def _capture(told: Told, counts: Counts, calls: LaunchCounts, *, damaged: bool) 
     spans = counts.rows.get("graph_span", 0)
     window = told.window(counts.first_ns, counts.last_ns)
     start, end = window or (None, None)
+    untold = _graphs_untold(told, counts, calls)
     return {
         "profiler": "nsys",
         "schema_version": told.version,
         "status": "partial" if damaged else "whole",
         "graph_mode": told.graph_mode(counts.graph_nodes, spans),
         "graph_launches": calls.graph_launches if calls.traced else None,
-        "graphs_hidden": _graphs_hidden(counts, calls) if calls.traced else None,
+        "graphs_hidden": _graphs_hidden(counts, calls) if calls.traced else untold or None,
         "kernel_rows": counts.rows.get("kernel", 0),
         "graph_span_rows": spans,
         "dropped_rows": counts.dropped + told.lost,
@@ -115,6 +116,20 @@ def _graphs_hidden(counts: Counts, calls: LaunchCounts) -> bool:
     return counts.rows.get("graph_span", 0) > 0 or not calls.graphs_seen
 
 
+def _graphs_untold(told: Told, counts: Counts, calls: LaunchCounts) -> bool:
+    """Say whether kernels of graphs may be missing, of which nothing in the export tells.
+
+    Graphs were traced as a whole, or how is not in an export of some tables alone, and neither
+    calls nor spans were exported.
+    """
+    if calls.launches or not counts.rows.get("kernel") or counts.graph_nodes:
+        return False
+    asked = told.graph_mode(0, 0)
+    some = told.settings.get("EXPORT_PARAM_TABLES_TO_EXPORT")
+    is_whole = asked == "graph" or (asked is None and bool(some))
+    return is_whole and not counts.rows.get("graph_span")
+
+
 def _judge(tally: Tally, told: Told, counts: Counts, calls: LaunchCounts, devices: Devices) -> None:
     """Say what the capture cannot have seen."""
     spans = counts.rows.get("graph_span", 0)
@@ -125,6 +140,8 @@ def _judge(tally: Tally, told: Told, counts: Counts, calls: LaunchCounts, device
         tally.add("NSYS016", count=calls.launches)
     elif _graphs_hidden(counts, calls) and not spans:
         tally.add("NSYS011", count=calls.graph_launches)
+    elif _graphs_untold(told, counts, calls):
+        tally.add("NSYS027")
     if calls.failed:
         tally.add("NSYS026", count=calls.failed)
     if spans:
