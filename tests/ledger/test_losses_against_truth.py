@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+from bisect import bisect
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import trueput
 Event = dict[str, Any]
 Events = list[Event]
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation")
+ON_HOST = ("cuda_runtime", "user_annotation")
 EVERYTHING = (*DEVICE, "cuda_runtime", "user_annotation")
 
 
@@ -42,10 +44,30 @@ def a_kernel_without_a_length(events: Events) -> Events:
     return events
 
 
+def without_every(number: int) -> Callable[[Events], Events]:
+    """Take single steps out of a trace: operations, launches and annotation of each."""
+
+    def damage(events: Events) -> Events:
+        begins = sorted(float(e["ts"]) for e in events if e.get("cat") == "user_annotation")
+        at = {id(e): bisect(begins, float(e["ts"])) for e in events if e.get("cat") in ON_HOST}
+        steps = {e["args"]["correlation"]: at[id(e)] for e in events
+                 if e.get("cat") == "cuda_runtime"}  # fmt: skip
+
+        def step_of(event: Event) -> int:
+            correlation = event.get("args", {}).get("correlation")
+            return at.get(id(event), steps.get(correlation, 0))
+
+        return [e for e in events if e.get("cat") == "gpu_user_annotation"
+                or step_of(e) % number or not step_of(e)]  # fmt: skip
+
+    return damage
+
+
 TRACES: dict[str, Callable[[Events], Events]] = {
     "steps with their annotations": lambda e: without_stretch(e, (*DEVICE, "cuda_runtime")),
     "steps and their annotations": lambda e: without_stretch(e, EVERYTHING),
     "kernels and their launches": without_kernels,
+    "every fifth step": without_every(5),
     "the length of a kernel": a_kernel_without_a_length,
 }
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
