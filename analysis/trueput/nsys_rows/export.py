@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from trueput.clock import ClockKind
-from trueput.nsys_rows.capture import Told, read_told
+from trueput.nsys_rows.capture import Told, overheads, read_told
 from trueput.nsys_rows.codes import CODES
 from trueput.nsys_rows.devices import Devices
 from trueput.nsys_rows.keys import KeySet
@@ -23,6 +23,7 @@ TABLES: Final = (
     "gpu_devices",
     "gpu_launches",
     "gpu_ops",
+    "gpu_overheads",
     "gpu_ranges",
     "gpu_samples",
 )
@@ -59,6 +60,7 @@ def read_export(
     ranges = Ranges(tables, names, tally)
     yield from ranges.read()
     yield from read_samples(tables, tally)
+    yield from overheads(tables)
     counts = operations.counts
     damaged = partial or counts.damaged or calls.damaged or ranges.damaged
     damaged = damaged or counts.nameless > 0

@@ -391,7 +391,7 @@ def test_warnings_are_classed_and_overhead_is_summed(tmp_path: Path) -> None:
     content: Content = {
         **eager(),
         "DIAGNOSTIC_EVENT": warnings,
-        "PROFILER_OVERHEAD": [{"start": 1, "end": 11, "overheadType": 1}],
+        "PROFILER_OVERHEAD": [{"start": 1, "end": 11, "overheadType": 1, "globalTid": P1 + 5}],
         "CUPTI_ACTIVITY_KIND_OVERHEAD": [
             {"start": 20, "end": 25, "overheadType": 3},
             {"start": 30, "end": 90, "overheadType": 6},
@@ -401,6 +401,11 @@ def test_warnings_are_classed_and_overhead_is_summed(tmp_path: Path) -> None:
     items = items_of(tmp_path, content)
     [capture] = rows_of(items)["gpu_captures"]
     assert capture["overhead_ns"] == 15
+    # loading a module and a full command buffer are not the profiler's work
+    assert [
+        (o["process_key"], o["start_at_ns"], o["end_at_ns"])
+        for o in rows_of(items)["gpu_overheads"]
+    ] == [(str(P1), 1, 11), (None, 20, 25)]
     assert capture["dropped_rows"] == 1234
     problems = problems_of(items)
     assert problems["NSYS015"] == 3

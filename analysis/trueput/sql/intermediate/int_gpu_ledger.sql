@@ -6,6 +6,7 @@
 -- operations were lost, nothing is known: unattributed, and idle's high says how much of it
 -- may be idle; inside whole-graph spans as well. Of a device whose clock is not that of the run nothing is known of the window: low is 0 and
 -- high the window in each of its cells. Where a few were lost, idle's low leaves out the gaps in which they may have run.
+-- So it does with gaps while the profiler did work of its own: it may have kept work from the device.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH classes AS (
   SELECT run_id, device_key, class, CAST(sum(time_ns) AS BIGINT) AS class_ns
@@ -34,9 +35,10 @@ WITH classes AS (
   SELECT d.run_id, w.window_ns,
     not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) AS captured_ns,
     coalesce(b.busy_ns, 0) AS busy_ns, coalesce(b.span_ns, 0) AS span_ns, d.is_blind OR d.is_partial OR d.is_astray AS is_blind,
-    d.is_astray, d.unseen_ns
+    d.is_astray, d.unseen_ns + coalesce(v.idle_ns, 0) AS unseen_ns
   FROM int_gpu_devices AS d
   JOIN int_gpu_windows AS w ON w.run_id = d.run_id
+  LEFT JOIN int_gpu_overheads AS v ON v.run_id = d.run_id AND v.device_key = d.device_key
   LEFT JOIN (
     SELECT run_id, device_key, sum(time_ns) AS busy_ns, sum(time_ns) FILTER (class = 'graph_span') AS span_ns
     FROM int_gpu_segments GROUP BY run_id, device_key

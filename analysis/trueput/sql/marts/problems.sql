@@ -34,3 +34,13 @@ FROM int_client_times
 UNION ALL BY NAME
 SELECT run_id, NULL::VARCHAR AS source_id, NULL::BIGINT AS line, code, 'warning' AS severity, text, occurrences
 FROM int_engine_coverage
+UNION ALL BY NAME
+SELECT v.run_id, v.source_id, NULL::BIGINT AS line, 'OVERHEAD001' AS code,
+  CASE WHEN v.idle_ns * 100 > v.window_ns THEN 'warning' ELSE 'info' END AS severity,
+  concat('the profiler did work of its own in ', printf('%.6g', v.covered_ns / 1e6), ' ms of the window of ',
+    printf('%.6g', v.window_ns / 1e6), ' ms of device ', n.device,
+    coalesce(concat(', in ', printf('%.6g', v.idle_ns / 1e6), ' ms of which the device ran nothing'), ''),
+    ': that time may be idle because of the profiler, and idle''s low leaves it out') AS text,
+  v.stretches AS occurrences
+FROM int_gpu_overheads AS v
+JOIN int_gpu_device_numbers AS n ON n.run_id = v.run_id AND n.device_key = v.device_key
