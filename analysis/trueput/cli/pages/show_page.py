@@ -221,7 +221,7 @@ def _ledger(console: Console, found: Found) -> None:
     if on_gpu and any(r["basis"] == "bounded" for r in idle):
         low, at, most = (sum(r[f"time_ns{end}"] for r in idle) for end in ("_low", "", "_high"))
         if at == most:
-            why = "the rest was idle where a few operations are missing, or the profiler worked"
+            why = "in the rest a few operations are missing, or the profiler worked"
             say(console, f"idle: {span(low)} to {span(most)}; {why}")
         else:
             say(
