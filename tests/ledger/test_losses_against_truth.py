@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from simulator import SCENARIOS, simulate, write_run
-from simulator.truth import ledger_of
+from simulator.truth import Ledger, ledger_of
 
 import trueput
 
@@ -77,6 +77,7 @@ MIDDLE = (
 )
 OPERATIONS = (KERNEL, "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
 CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
+SPANS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 EXPORTS = {
     "steps in nsys": [
         # kernels last: where they were is asked of them
@@ -87,6 +88,7 @@ EXPORTS = {
         f"DELETE FROM {CALLS} WHERE nameId IN (SELECT id FROM StringIds "
         "WHERE value LIKE '%Launch%')",
     ],
+    "every second span of a graph": [f"DELETE FROM {SPANS} WHERE correlationId % 2 = 0"],
     "a node of a graph in nsys": [
         f"DELETE FROM {KERNEL} WHERE rowid = (SELECT rowid FROM {KERNEL} "
         "WHERE graphNodeId IS NOT NULL ORDER BY start LIMIT 1 OFFSET 90)"
@@ -101,13 +103,13 @@ def damage_trace(path: Path, damage: Callable[[Events], Events]) -> None:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, trueput.Reading]:
-    """The true idle time of a run, and what is read of it with each damage."""
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ledger, trueput.Reading]:
+    """The true ledger of a run, and what is read of it with each damage."""
     folder = tmp_path_factory.mktemp("lost")
     run = simulate(SCENARIOS["tiny"], seed=3)
     for name in (*TRACES, *EXPORTS):
         whole = folder / "runs" / name
-        profile = "kineto" if name in TRACES else "nsys_node"
+        profile = "kineto" if name in TRACES else "nsys_graph" if "span" in name else "nsys_node"
         write_run(run, whole, profiles=[profile], with_telemetry=False, compresslevel=1)
         for path in whole.rglob("*.pt.trace.json.gz"):
             damage_trace(path, TRACES[name])
@@ -117,13 +119,15 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, trueput.Readin
                     export.execute(statement)
             export.close()
     trueput.ingest([folder / "runs"], store=folder / "store")
-    truth = ledger_of(run)
-    return truth.idle_empty + truth.idle_waiting, trueput.Reading(store=folder / "store")
+    return ledger_of(run), trueput.Reading(store=folder / "store")
 
 
 @pytest.mark.parametrize("name", [*TRACES, *EXPORTS])
-def test_true_idle_time_is_within_the_bounds(found: tuple[int, trueput.Reading], name: str) -> None:
-    truth, reading = found
+def test_true_idle_time_is_within_the_bounds(
+    found: tuple[Ledger, trueput.Reading], name: str
+) -> None:
+    ledger, reading = found
+    truth = ledger.idle_empty + ledger.idle_waiting
     (idle,) = trueput.sql(
         f"SELECT * FROM gpu_ledger WHERE run_id = '{name}' AND work = 'idle'", reading
     ).dicts()
@@ -138,3 +142,19 @@ def test_true_idle_time_is_within_the_bounds(found: tuple[int, trueput.Reading],
         reading,
     ).rows
     assert bases == [("bounded",)]
+
+
+@pytest.mark.parametrize("name", [*TRACES, *EXPORTS])
+def test_what_is_lost_may_have_been_any_work(
+    found: tuple[Ledger, trueput.Reading], name: str
+) -> None:
+    """No cell's high is below its truth, wherever the lost operations ran."""
+    ledger, reading = found
+    rows = trueput.sql(
+        f"SELECT work, outcome, time_ns_high FROM gpu_ledger WHERE run_id = '{name}'"
+        " AND time_ns > 0 AND outcome NOT IN ('none', 'unknown')",
+        reading,
+    ).rows
+    assert rows
+    for work, outcome, high in rows:
+        assert ledger.cells.get((work, outcome), 0) <= high, (work, outcome)
