@@ -262,6 +262,23 @@ def test_a_lower_bound_of_gpu_time_shows_neither_a_rise_nor_its_absence(floor: s
         assert found.verdict is Verdict.INCONCLUSIVE
 
 
+@pytest.mark.parametrize(("room", "outcome"), [(0.004, "flagged"), (0.008, "inconclusive")])
+def test_gpu_time_that_may_be_short_by_a_little_is_compared(room: float, outcome: str) -> None:
+    """A union of 0.6 of the window is short by no more than where the device is not known to be
+    idle: 0.004 is less than a hundredth of it, 0.008 more."""
+
+    def side(name: str, share: float) -> list[RunFigures]:
+        rung = {"device": 0, "metric": "kernel_union", "value": share * 1e11, "unit": "ns",
+                "rate": share, "window_ns": 10**11, "basis": "bounded"}  # fmt: skip
+        idle = {"work": "idle", "outcome": "none", "time_ns": 1, "basis": "bounded",
+                "time_ns_low": 0, "time_ns_high": round(room * 1e11),
+                "window_ns": 10**11, "devices": 1}  # fmt: skip
+        return [replace(one, gpu_activity=(rung,), gpu_ledger=(idle,)) for one in repeats(name, 3)]
+
+    found = judge(side("baseline", 0.6), side("candidate", 0.9))
+    assert worst(found, "activity-without-goodput").outcome == outcome
+
+
 def test_activity_on_neither_side_does_not_apply() -> None:
     found = judge(repeats("a", 3, activity=False), repeats("b", 3, activity=False))
     assert worst(found, "activity-without-goodput").outcome == "not_applicable"

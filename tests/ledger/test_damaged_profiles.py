@@ -10,6 +10,8 @@ from fixture_folder import fixture_folder
 import trueput
 
 PROFILE = "nsys_ai/mfu_2gpu_before.sqlite"
+OVERHEAD_NS = 4_125 + 2_005_380
+"""What the profiler's own work took, by the two kinds that the table PROFILER_OVERHEAD holds."""
 CUTS = {
     "whole": 1.0,
     # ends in the table of calls: every kernel is there
@@ -51,9 +53,8 @@ def kernels_of(reading: trueput.Reading) -> dict[str, list[tuple[Any, ...]]]:
 
 def test_what_is_lost_may_have_run_in_any_gap(reading: trueput.Reading) -> None:
     truth, cut = idle_of(reading, "whole"), idle_of(reading, "kernels_cut")
-    assert (truth["basis"], truth["time_ns_low"], truth["time_ns_high"]) == (
-        "measured", truth["time_ns"], truth["time_ns"],
-    )  # fmt: skip
+    assert truth["time_ns_high"] == truth["time_ns"]
+    assert 0 < truth["time_ns"] - truth["time_ns_low"] <= OVERHEAD_NS
     assert (cut["time_ns"], cut["time_ns_low"], cut["basis"]) == (0, 0, "bounded")
     assert cut["time_ns_high"] > truth["time_ns"] > 0
 
@@ -69,7 +70,10 @@ def test_damage_elsewhere_leaves_the_operations_measured(reading: trueput.Readin
     found = kernels_of(reading)
     assert {row[-1] for row in found["whole"]} == {"measured"}
     assert found["calls_cut"] == found["whole"]
-    assert idle_of(reading, "calls_cut")["basis"] == "measured"
+    whole, cut = idle_of(reading, "whole"), idle_of(reading, "calls_cut")
+    assert cut["time_ns"] == cut["time_ns_high"] > 0
+    # the work of the profiler, whose process is known in both
+    assert whole["time_ns"] - whole["time_ns_low"] == cut["time_ns"] - cut["time_ns_low"]
     status = "SELECT run_id, status, operations_lost FROM gpu_captures ORDER BY run_id"
     assert trueput.sql(status, reading).rows == [
         ("calls_cut", "partial", False), ("kernels_cut", "partial", True),

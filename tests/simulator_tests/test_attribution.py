@@ -60,9 +60,10 @@ def test_outcomes_and_goodput(reader: Reader, name: str) -> None:
     assert goodput["goodput_rps"] == pytest.approx(
         reader.truth(name, "run")["goodput_rps"], rel=0.01
     )
-    codes = {row["code"] for row in reader.rows(name, "problems")}
+    problems = reader.rows(name, "problems")
     # a refused request has no engine record; overlapping iterations print more than the window
-    assert codes <= {"ATTR001", "SUM002"}
+    assert {row["code"] for row in problems} <= {"ATTR001", "SUM002"}
+    assert {row["severity"] for row in problems} <= {"info"}
 
 
 @pytest.mark.parametrize("name", NAMES)

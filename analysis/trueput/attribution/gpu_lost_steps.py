@@ -8,7 +8,7 @@ or was launched for so long that the second they print cannot be meant otherwise
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -84,7 +84,7 @@ def lost_steps(
         if mine is not None:
             found += _annotated(source, operations, calls, mine)
         if matched and mine is not None:
-            found += _between(source, operations, mine, where, iterations)
+            found += _between(source, operations, calls, mine, where, iterations)
         elif source in dated and not any(f.source == source for f in found):
             found += _while_printed(source, operations, calls, iterations, offsets)
     return found
@@ -114,9 +114,18 @@ def _annotated(
 
 
 def _between(
-    source: str, operations: Path, marks: Marks, at: Ints, iterations: pa.Table
+    source: str,
+    operations: Path,
+    launches: Path | None,
+    marks: Marks,
+    at: Ints,
+    iterations: pa.Table,
 ) -> list[LostSteps]:
-    """Return the iterations between matched steps of which the file shows nothing."""
+    """Return the iterations between matched steps of which the file shows nothing.
+
+    What a step launches is launched between its neighbours' annotations, whenever it runs: where
+    launches are known they are counted, else kernels.
+    """
     computes = np.cumsum(_computing(iterations))
     lost = steps = idle = 0
     span = Reach()
@@ -136,7 +145,9 @@ def _between(
         if not gaps.size:
             continue
         low, high = end[gaps], np.maximum(start[gaps + 1], end[gaps])
-        in_steps, in_gaps = _kernels_begun(operations, process, start, low, high)
+        in_steps, in_gaps = _begun(_launched(launches, process), start, low, high)
+        if not in_steps.any():
+            in_steps, in_gaps = _begun(_ran(operations, process), start, low, high)
         least = int(in_steps[in_steps > 0].min()) if (in_steps > 0).any() else 1
         gone = in_gaps < missing[gaps] * least
         if gone.any():
@@ -149,17 +160,29 @@ def _between(
     return [LostSteps(source, lost, steps, what, idle, span.last_ns - span.first_ns)]
 
 
-def _kernels_begun(
-    operations: Path, process: str | None, start: Ints, low: Ints, high: Ints
-) -> tuple[Ints, Ints]:
-    """Return how many kernels began from each start to the next, and inside each gap."""
+def _begun(instants: Iterable[Ints], start: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """Return how many instants lie from each start to the next, and inside each gap."""
     in_steps: Ints = np.zeros(start.size - 1, np.int64)
     in_gaps: Ints = np.zeros(low.size, np.int64)
-    for rows in row_groups([operations], _OPERATION):
-        begun = np.sort(numbers(rows.column("start_at_ns"))[_is_kernel(rows, process)])
+    for some in instants:
+        begun = np.sort(some)
         in_steps += np.diff(np.searchsorted(begun, start, "left"))
         in_gaps += np.searchsorted(begun, high, "left") - np.searchsorted(begun, low, "right")
     return in_steps, in_gaps
+
+
+def _launched(launches: Path | None, process: str | None) -> Iterator[Ints]:
+    """Yield when kernels and graphs were launched by a process."""
+    columns = ("process_key", "api", "start_at_ns")
+    for rows in row_groups([launches], columns) if launches is not None else ():
+        which = is_compute_launch(rows) & of_process(rows, process)
+        yield numbers(rows.column("start_at_ns"))[which]
+
+
+def _ran(operations: Path, process: str | None) -> Iterator[Ints]:
+    """Yield when the kernels of a process began."""
+    for rows in row_groups([operations], _OPERATION):
+        yield numbers(rows.column("start_at_ns"))[_is_kernel(rows, process)]
 
 
 def _while_printed(

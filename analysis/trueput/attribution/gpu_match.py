@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from trueput.attribution.gpu_clock import logged
 from trueput.attribution.gpu_marks import COMPOSITION, Marks, numbers
 from trueput.attribution.gpu_pieces import MOST_SHIFTS, in_pieces
+from trueput.attribution.gpu_scattered import scattered
+from trueput.attribution.log_iterations import PRINTED
 from trueput.attribution.records import Ints
 
 LEAST_AGREEING = 3
@@ -50,22 +53,38 @@ def _logs(iterations: pa.Table) -> list[Log]:
     return [Log(at, codes[at]) for at in lives]
 
 
-def matched(marks: Marks, iterations: pa.Table) -> Ints:
+def matched(
+    marks: Marks,
+    iterations: pa.Table,
+    offsets: Mapping[str, int] | None = None,
+    dated: Collection[str] = (),
+) -> Ints:
     """Return the position in `iterations` of each step's iteration, -1 where none was matched.
 
     One shift for a process must make nearly all compositions agree. Or several, where iterations
-    are missing from the profile: then the steps must also end when the log printed them.
+    are missing from the profile: then the steps must also end when the log printed them. Where
+    single ones are missing throughout, both clocks must be known: `offsets` (ns by file) take
+    instants to UTC in the files of `dated`.
     """
     out: Ints = np.full(len(marks), -1, np.int64)
     logs = _logs(iterations) if iterations.num_rows else []
     for process in _processes(marks) if logs else ():
         mine = _codes([getattr(marks, name)[process] for name in COMPOSITION])
-        out[process] = _match_process(mine, logs)
-        if (out[process] < 0).any() and "logged_at_ns" in iterations.column_names:
-            found = _match_pieces(mine, marks.end_ns[process], logs, iterations)
-            if (found >= 0).sum() > (out[process] >= 0).sum():
-                out[process] = found
+        found = _match_process(mine, logs)
+        if (found < 0).any() and PRINTED in iterations.column_names:
+            pieces = _match_pieces(mine, marks.end_ns[process], logs, iterations)
+            found = _better(found, pieces)
+            if marks.places[marks.place[process][0]][0] in dated:
+                single = _match_scattered(mine, marks.of(process), logs, iterations, offsets)
+                # of equal iterations, pieces take the last as missing, these the nearest in time
+                found = _better(found, single) if found is not pieces else _better(single, found)
+        out[process] = found
     return out
+
+
+def _better(one: Ints, other: Ints) -> Ints:
+    """Return the one that matches most steps, the first where both match as many."""
+    return other if (other >= 0).sum() > (one >= 0).sum() else one
 
 
 def _processes(marks: Marks) -> Iterator[slice]:
@@ -107,6 +126,34 @@ def _match_pieces(mine: Ints, end_ns: Ints, logs: Sequence[Log], iterations: pa.
         places = _at_the_same_times(end_ns, places, iterations)
         if (agree := int((places >= 0).sum())) >= most:
             most, out = agree + 1, places
+    return out
+
+
+def _match_scattered(
+    mine: Ints,
+    marks: Marks,
+    logs: Sequence[Log],
+    iterations: pa.Table,
+    offsets: Mapping[str, int] | None,
+) -> Ints:
+    """As `_match_process`, of a process whose profile lacks single iterations throughout.
+
+    Steps that prefill tell one log from another: nearly all of them must be in it, too.
+    """
+    out: Ints = np.full(mine.size, -1, np.int64)
+    printed, known = logged(iterations, offsets or {})
+    shift = (offsets or {}).get(str(marks.places[marks.place[0]][0]), 0)
+    prefills = marks.context_tokens > 0
+    if not known.all() or prefills.sum() < LEAST_AGREEING:
+        return out
+    most = max(2 * LEAST_AGREEING, AGREEING_SHARE * mine.size)
+    took = "elapsed_ns" in iterations.column_names
+    elapsed = numbers(iterations.column("elapsed_ns")) if took else np.ones_like(printed)
+    for log in logs:
+        at = scattered(mine, marks.start_ns + shift, log.codes, printed[log.at], elapsed[log.at])
+        agree, told = int((at >= 0).sum()), int((at[prefills] >= 0).sum())
+        if agree >= most and told >= AGREEING_SHARE * prefills.sum():
+            most, out = agree + 1, np.where(at >= 0, log.at[np.maximum(at, 0)], -1)
     return out
 
 

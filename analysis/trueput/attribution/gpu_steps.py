@@ -52,7 +52,7 @@ def gpu_steps(
     logged_at_ns. What profiles lack of their steps is added to `lost`; `dated` are files in UTC.
     """
     marks = read_marks(parts.get("gpu_ranges", ()))
-    at = matched(marks, iterations) if marks is not None else np.zeros(0, np.int64)
+    at = matched(marks, iterations, offsets, dated) if marks is not None else np.zeros(0, np.int64)
     if lost is not None:
         lost += lost_steps(parts, marks, at, iterations, offsets, dated)
     if marks is None:

@@ -15,18 +15,21 @@ if TYPE_CHECKING:
 
 KEYS = ["source_id", "engine", "incarnation", "step_ix"]
 PRINTED = "logged_at_ns"
+ELAPSED = "elapsed_ns"
 SCHEDULED = ["context_requests", "context_tokens", "generation_requests", "generation_tokens"]
 
 
 def log_iterations(parts: Mapping[str, Sequence[Path]], work: Any) -> pa.Table:
     """Return the iterations in order: source_id, engine, incarnation, step_ix, when they were
-    printed (logged_at_ns, on the clock of the log), what was scheduled,
+    printed (logged_at_ns, on the clock of the log), how long they took, what was scheduled,
     and recomputed_tokens from `work` (step_work as a frame; without one there are no rows: a log
     too long to replay cannot say what was computed again)."""
     if not parts.get("engine_steps"):
         # most profiles stand alone: no frames are needed for nothing
         known = arrow_schema("engine_steps")
-        fields = [pa.field(name, known.field(name).type) for name in [*KEYS, PRINTED, *SCHEDULED]]
+        fields = [
+            pa.field(name, known.field(name).type) for name in [*KEYS, PRINTED, ELAPSED, *SCHEDULED]
+        ]
         return pa.schema([*fields, pa.field("recomputed_tokens", pa.int64())]).empty_table()
     import polars as pl
 
@@ -34,7 +37,10 @@ def log_iterations(parts: Mapping[str, Sequence[Path]], work: Any) -> pa.Table:
 
     steps = scan(parts, "engine_steps").filter(~pl.col("dummy") & pl.col("step_ix").is_not_null())
     found = (
-        steps.select([*KEYS, PRINTED, *SCHEDULED]).unique(KEYS, keep="first").sort(KEYS).collect()
+        steps.select([*KEYS, PRINTED, ELAPSED, *SCHEDULED])
+        .unique(KEYS, keep="first")
+        .sort(KEYS)
+        .collect()
     )
     if not isinstance(work, pl.DataFrame):
         return _arrow(found.clear().with_columns(pl.lit(0).alias("recomputed_tokens")))

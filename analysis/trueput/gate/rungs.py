@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trueput.gate.figures import Row, RunFigures, number, text, whole
 from trueput.gate.resampling import sum_log_sd
-from trueput.gate.samples import basis_of, span_ns
+from trueput.gate.samples import basis_of, idle_room_ns, span_ns
 from trueput.gate.statistics import ALPHA, Effect, Noise, Sample, ratio_effect
 
 #: Rungs that hold time of the GPU itself, and how to say them.
@@ -16,6 +16,8 @@ GPU_TIME = {
     "kernel_union": "GPU time (kernel union)",
     "gpu_op_union": "GPU time (kernels, copies and memsets)",
 }
+#: A union that may be short by no more of itself is compared, with that much room.
+MOST_SHORT = 0.01
 #: Rungs that are summed over the engine's iterations.
 _OF_ITERATIONS = ("engine_step", "scheduled_tokens")
 _LABELS = {**GPU_TIME, "engine_step": "engine step time", "engine_active": "engine active time"}
@@ -94,11 +96,11 @@ def _rung(
     floors = [
         name
         for name, side in zip(("baseline", "candidate"), (baseline, candidate), strict=True)
-        if any(text(row, "basis") == "bounded" for run in side for row in _rows(run, metric))
+        if any(math.isinf(_short_ratio(run, metric)) for run in side)
     ]
     if floors:
-        # a profile hid or lost operations, or is off the log's clock: neither a rise nor its
-        # absence can be shown
+        # a profile hid or lost more than a little, or is off the log's clock: neither a rise nor
+        # its absence can be shown
         reason = f"only bounded in a run of the {' and the '.join(floors)}"
         return Rung(metric, shown, basis, None, reason)
     samples = [[sample for sample in side if sample is not None] for side in sides]
@@ -111,6 +113,20 @@ def _rung(
 def _partly(run: RunFigures, metric: str) -> bool:
     """Tell whether a rung is known of a part of the load only."""
     return metric in _OF_ITERATIONS and run.uncovered is not None
+
+
+def _short_ratio(run: RunFigures, metric: str, otherwise: float = math.inf) -> float:
+    """Return by how much of itself a run's time on a rung may be short.
+
+    What a bounded union lacks ran where the ledger does not know the device to be idle. `otherwise`
+    where no ledger tells, or where it is too much to judge.
+    """
+    rows = _rows(run, metric)
+    if not any(text(row, "basis") == "bounded" for row in rows):
+        return 0.0
+    told, room = math.fsum(number(row, "value") or 0.0 for row in rows), idle_room_ns(run)
+    known = room is not None and room <= MOST_SHORT * told
+    return room / told if room and known else 0.0 if known else otherwise
 
 
 def _rows(run: RunFigures, metric: str) -> list[Row]:
@@ -130,7 +146,9 @@ def _rung_sample(run: RunFigures, metric: str, single: bool, each: bool) -> Samp
     within = None
     if single and series is not None and window is not None:
         within = sum_log_sd(series.offset_ns, series.amount, window)
-    return Sample.exact(math.fsum(known) / over, within)
+    rate = math.fsum(known) / over
+    high = rate * (1 + _short_ratio(run, metric, 0.0))
+    return Sample(rate, high, rate, within)
 
 
 def _rate(row: Row, run: RunFigures) -> float | None:

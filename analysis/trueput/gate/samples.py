@@ -207,6 +207,14 @@ def basis_of(rows: Sequence[Row | None]) -> str:
     return ", ".join(sorted({basis for row in rows if (basis := text(row, "basis"))})) or "unknown"
 
 
+def idle_room_ns(run: RunFigures) -> int | None:
+    """Return how far idle's bounds lie apart in a run's ledger; None where they are not told."""
+    idle = [row for row in run.gpu_ledger if text(row, "work") == "idle"]
+    ends = [(whole(row, "time_ns_low"), whole(row, "time_ns_high")) for row in idle]
+    known = [high - low for low, high in ends if low is not None and high is not None]
+    return sum(known) if idle and len(known) == len(ends) else None
+
+
 def span_ns(run: RunFigures) -> int | None:
     """Return the length over which the run's own variation is looked at: its window, from 0."""
     window = whole(run.goodput, "window_ns")

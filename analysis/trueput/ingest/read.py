@@ -80,7 +80,8 @@ class FileResult:
     @property
     def says_nothing(self) -> bool:
         """Whether the file was read and neither a record nor a problem came of it."""
-        records = any(count for table, count in self.rows.items() if table != "gpu_captures")
+        of_itself = ("gpu_captures", "gpu_overheads")
+        records = any(count for table, count in self.rows.items() if table not in of_itself)
         return self.is_read and not (records or self.facts or self.problems)
 
 

@@ -362,6 +362,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
             work.problems.append((None, output.made_while_written[table](error)))
     work.problems += _gpus_unseen(work, parts.get("gpu_op_totals", []))
     _mark_waits(work, parts, output.aside)
+    counts.update(_place_overheads(work, parts))
     put("runs", [_run_row(work, digest, facts, output, usable)])
     put("sources", _source_rows(work, output))
     put("problems", _problem_rows(work))
@@ -428,6 +429,17 @@ def _mark_waits(work: _Work, parts: Mapping[str, list[Path]], aside: Mapping[str
     known = {r.source_id for r in told} | aside.keys()
     found = [one for path in busy for one in waited(path, operations, launches, known)]
     _mark_losses(work, losses_of_steps(work.results, found))
+
+
+def _place_overheads(work: _Work, parts: Mapping[str, list[Path]]) -> dict[str, int]:
+    """Give the work of profilers the devices that it held up; return how many rows there are."""
+    with_some = [r for r in work.results if "gpu_overheads" in r.parts]
+    if not with_some:
+        return {}
+    from trueput.ingest.overheads import TABLE, place_overheads
+
+    totals, busy = (parts.get(table, []) for table in ("gpu_op_totals", "gpu_busy"))
+    return {TABLE: sum(place_overheads(r, work.run_id, totals, busy) for r in with_some)}
 
 
 def _to_utc(work: _Work, output: RunOutput) -> None:

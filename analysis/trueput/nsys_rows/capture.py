@@ -6,16 +6,28 @@ Only the settings named here are read; the same tables hold command lines and en
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from trueput.clock import ClockKind
 from trueput.nsys_rows.devices import records
-from trueput.nsys_rows.tables import FAR_NS, Query, Tables, filtered, numbers_of, sound_times
+from trueput.nsys_rows.launches import THREAD_MASK
+from trueput.nsys_rows.tables import (
+    FAR_NS,
+    Flags,
+    Query,
+    Tables,
+    coded,
+    filtered,
+    numbers_of,
+    sound_times,
+)
 from trueput.scan import Damage
-from trueput.source_api import Clock
+from trueput.source_api import Batch, Clock
 from trueput.tally import Tally
 
 EPOCH_FROM_NS: Final = 10**17
@@ -168,15 +180,37 @@ def _read_overhead(tables: Tables, tally: Tally, told: Told) -> None:
         if not tables.columns(table):
             continue
         total = told.overhead_ns or 0
-        for batch in tables.batches(Query(table, ("start", "end", "overheadType"))):
-            if isinstance(batch, Damage):
-                break
-            good = filtered(batch, sound_times(batch))
-            kinds = numbers_of(good, "overheadType")
-            own = np.isin(kinds, _PROFILER_COST) | (table == "PROFILER_OVERHEAD")
+        for good, own in _own_work(tables, table):
             lengths = numbers_of(good, "end") - numbers_of(good, "start")
             total += sum(lengths[own].tolist())
-            full = int((kinds == _COMMAND_BUFFER_FULL).sum())
+            full = int((numbers_of(good, "overheadType") == _COMMAND_BUFFER_FULL).sum())
             if full:
                 tally.add("NSYS021", count=full)
         told.overhead_ns = min(total, 2**62)
+
+
+def overheads(tables: Tables) -> Iterator[Batch]:
+    """Yield the stretches in which the profiler worked, as rows of gpu_overheads."""
+    for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
+        for good, own in _own_work(tables, table) if tables.columns(table) else ():
+            some = filtered(good, own & (numbers_of(good, "end") > numbers_of(good, "start")))
+            if not len(some):
+                continue
+            threads = coded(some.column("globalTid"))
+            processes = [None if t is None else str(t & ~THREAD_MASK) for t in threads.values]
+            rows = {
+                "process_key": threads.text(processes),
+                "start_at_ns": some.column("start"),
+                "end_at_ns": some.column("end"),
+            }
+            yield Batch("gpu_overheads", pa.RecordBatch.from_pydict(rows))
+
+
+def _own_work(tables: Tables, table: str) -> Iterator[tuple[pa.RecordBatch, Flags]]:
+    """Yield the records that have sound times, and which of them are the profiler's own work."""
+    for batch in tables.batches(Query(table, ("start", "end", "overheadType", "globalTid"))):
+        if isinstance(batch, Damage):
+            return
+        good = filtered(batch, sound_times(batch))
+        own = np.isin(numbers_of(good, "overheadType"), _PROFILER_COST)
+        yield good, own | (table == "PROFILER_OVERHEAD")

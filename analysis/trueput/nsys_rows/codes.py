@@ -33,5 +33,6 @@ CODES: Final[Codes] = {
     "NSYS024": (Severity.WARNING, "operations were lost: gaps between the rest are not idle"),
     "NSYS025": (Severity.WARNING, "kernels without a name: it is not known which communicate"),
     "NSYS026": (Severity.INFO, "launches that returned an error, and launched nothing"),
+    "NSYS027": (Severity.WARNING, "no launch and no graph span exported: graphs may run in gaps"),
 }
 """Code -> severity and meaning."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from trueput.clock import ClockKind
-from trueput.nsys_rows.capture import Told, read_told
+from trueput.nsys_rows.capture import Told, overheads, read_told
 from trueput.nsys_rows.codes import CODES
 from trueput.nsys_rows.devices import Devices
 from trueput.nsys_rows.keys import KeySet
@@ -23,6 +23,7 @@ TABLES: Final = (
     "gpu_devices",
     "gpu_launches",
     "gpu_ops",
+    "gpu_overheads",
     "gpu_ranges",
     "gpu_samples",
 )
@@ -59,6 +60,7 @@ def read_export(
     ranges = Ranges(tables, names, tally)
     yield from ranges.read()
     yield from read_samples(tables, tally)
+    yield from overheads(tables)
     counts = operations.counts
     damaged = partial or counts.damaged or calls.damaged or ranges.damaged
     damaged = damaged or counts.nameless > 0
@@ -80,13 +82,14 @@ def _capture(told: Told, counts: Counts, calls: LaunchCounts, *, damaged: bool) 
     spans = counts.rows.get("graph_span", 0)
     window = told.window(counts.first_ns, counts.last_ns)
     start, end = window or (None, None)
+    untold = _graphs_untold(told, counts, calls)
     return {
         "profiler": "nsys",
         "schema_version": told.version,
         "status": "partial" if damaged else "whole",
         "graph_mode": told.graph_mode(counts.graph_nodes, spans),
         "graph_launches": calls.graph_launches if calls.traced else None,
-        "graphs_hidden": _graphs_hidden(counts, calls) if calls.traced else None,
+        "graphs_hidden": _graphs_hidden(counts, calls) if calls.traced else untold or None,
         "kernel_rows": counts.rows.get("kernel", 0),
         "graph_span_rows": spans,
         "dropped_rows": counts.dropped + told.lost,
@@ -115,6 +118,20 @@ def _graphs_hidden(counts: Counts, calls: LaunchCounts) -> bool:
     return counts.rows.get("graph_span", 0) > 0 or not calls.graphs_seen
 
 
+def _graphs_untold(told: Told, counts: Counts, calls: LaunchCounts) -> bool:
+    """Say whether kernels of graphs may be missing, of which nothing in the export tells.
+
+    Graphs were traced as a whole, or how is not in an export of some tables alone, and neither
+    calls nor spans were exported.
+    """
+    if calls.launches or not counts.rows.get("kernel") or counts.graph_nodes:
+        return False
+    asked = told.graph_mode(0, 0)
+    some = told.settings.get("EXPORT_PARAM_TABLES_TO_EXPORT")
+    is_whole = asked == "graph" or (asked is None and bool(some))
+    return is_whole and not counts.rows.get("graph_span")
+
+
 def _judge(tally: Tally, told: Told, counts: Counts, calls: LaunchCounts, devices: Devices) -> None:
     """Say what the capture cannot have seen."""
     spans = counts.rows.get("graph_span", 0)
@@ -125,6 +142,8 @@ def _judge(tally: Tally, told: Told, counts: Counts, calls: LaunchCounts, device
         tally.add("NSYS016", count=calls.launches)
     elif _graphs_hidden(counts, calls) and not spans:
         tally.add("NSYS011", count=calls.graph_launches)
+    elif _graphs_untold(told, counts, calls):
+        tally.add("NSYS027")
     if calls.failed:
         tally.add("NSYS026", count=calls.failed)
     if spans:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 PROBLEM_CODES: Mapping[str, str] = {
     "SUM001": "The engine's phases of requests exceed their end-to-end time; "
     "the least certain phase was cut.",
-    "SUM002": "Printed step times exceed the window; the largest work was cut.",
+    "SUM002": "Printed step times exceed the window; the largest work was cut. "
+    "A warning where overlapping iterations cannot explain it.",
+    "OVERHEAD001": "The profiler did work of its own in the window.",
     "TIME001": "The engine recorded longer times than the client for the same requests.",
     "TIME002": "The client's instants leave the engine more or less time than it recorded.",
     "TIME003": "The engine's histograms hold more long requests than the client's times.",

@@ -22,9 +22,8 @@ def rows_of(items: list[Item]) -> dict[str, list[dict[str, Any]]]:
     rows: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
     for item in items:
         if isinstance(item, Batch):
-            rows[item.table] += conform(
-                item.table, item.rows, {"run_id": "r", "source_id": "s"}
-            ).to_pylist()
+            found = conform(item.table, item.rows, {"run_id": "r", "source_id": "s"})
+            rows.setdefault(item.table, []).extend(found.to_pylist())
     for row in (row for table in rows.values() for row in table):
         del row["run_id"], row["source_id"]
     return rows

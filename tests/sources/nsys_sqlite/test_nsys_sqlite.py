@@ -189,6 +189,40 @@ def test_what_was_seen_decides_whether_graphs_are_hidden(tmp_path: Path) -> None
     assert rows_of(no_calls)["gpu_captures"][0]["graphs_hidden"] is None
 
 
+@pytest.mark.parametrize(
+    ("table", "name", "value", "hidden"),
+    [
+        ("META_DATA_CAPTURE", "CUDA_GRAPH_TRACE_OPTIONS:MODE", "Graph", True),
+        ("META_DATA_EXPORT", "EXPORT_PARAM_TABLES_TO_EXPORT", "CUPTI_ACTIVITY_KIND_KERNEL", True),
+        ("META_DATA_CAPTURE", "CUDA_GRAPH_TRACE_OPTIONS:MODE", "Node", None),
+    ],
+)
+def test_graphs_that_no_exported_table_would_show(
+    tmp_path: Path, table: str, name: str, value: str, hidden: bool | None
+) -> None:
+    """A graph traced as a whole has a call and a span, and neither table was exported."""
+    content = {
+        table: [{"name": name, "value": value}],
+        "StringIds": strings(),
+        KERNEL: [kernel(10, 20, 1)],
+    }
+    items = items_of(tmp_path, content)
+    assert rows_of(items)["gpu_captures"][0]["graphs_hidden"] is hidden
+    assert ("NSYS027" in problems_of(items)) is (hidden is True)
+    with_calls = items_of(tmp_path, {**content, RUNTIME: [call(1, 2, 1)]})
+    assert rows_of(with_calls)["gpu_captures"][0]["graphs_hidden"] is False
+
+
+def test_a_kernel_of_a_graph_shows_that_graphs_are_traced_by_kernel(tmp_path: Path) -> None:
+    content = {
+        "META_DATA_EXPORT": [{"name": "EXPORT_PARAM_TABLES_TO_EXPORT", "value": KERNEL}],
+        "StringIds": strings(),
+        KERNEL: [kernel(10, 20, 1, graphNodeId=4)],
+    }
+    [capture] = found(tmp_path, content)["gpu_captures"]
+    assert (capture["graph_mode"], capture["graphs_hidden"]) == ("node", None)
+
+
 def test_launches_without_any_operation(tmp_path: Path) -> None:
     items = items_of(tmp_path, {"StringIds": strings(), RUNTIME: [call(1, 2, 1), call(3, 4, 2)]})
     problems = problems_of(items)
@@ -357,7 +391,7 @@ def test_warnings_are_classed_and_overhead_is_summed(tmp_path: Path) -> None:
     content: Content = {
         **eager(),
         "DIAGNOSTIC_EVENT": warnings,
-        "PROFILER_OVERHEAD": [{"start": 1, "end": 11, "overheadType": 1}],
+        "PROFILER_OVERHEAD": [{"start": 1, "end": 11, "overheadType": 1, "globalTid": P1 + 5}],
         "CUPTI_ACTIVITY_KIND_OVERHEAD": [
             {"start": 20, "end": 25, "overheadType": 3},
             {"start": 30, "end": 90, "overheadType": 6},
@@ -367,6 +401,11 @@ def test_warnings_are_classed_and_overhead_is_summed(tmp_path: Path) -> None:
     items = items_of(tmp_path, content)
     [capture] = rows_of(items)["gpu_captures"]
     assert capture["overhead_ns"] == 15
+    # loading a module and a full command buffer are not the profiler's work
+    assert [
+        (o["process_key"], o["start_at_ns"], o["end_at_ns"])
+        for o in rows_of(items)["gpu_overheads"]
+    ] == [(str(P1), 1, 11), (None, 20, 25)]
     assert capture["dropped_rows"] == 1234
     problems = problems_of(items)
     assert problems["NSYS015"] == 3

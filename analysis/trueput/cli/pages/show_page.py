@@ -219,12 +219,16 @@ def _ledger(console: Console, found: Found) -> None:
             )
     table(console, names, lines, right=("time", "share", *filter(None, names[3:])))
     if on_gpu and any(r["basis"] == "bounded" for r in idle):
-        most = sum(r["time_ns_high"] for r in idle)
-        say(
-            console,
-            f"idle: at most {span(most)}; the profile hides operations (graph launches without "
-            "their kernels) or lost them (damage), which may have run there",
-        )
+        low, at, most = (sum(r[f"time_ns{end}"] for r in idle) for end in ("_low", "", "_high"))
+        if at == most:
+            why = "in the rest a few operations are missing, or the profiler worked"
+            say(console, f"idle: {span(low)} to {span(most)}; {why}")
+        else:
+            say(
+                console,
+                f"idle: at most {span(most)}; the profile hides operations (graph launches without "
+                "their kernels) or lost them (damage), which may have run there",
+            )
     for row in found["gpu_idle"]:
         if row["queue_empty_ns"] is not None and row["idle_ns"]:
             empty, waiting = span(row["queue_empty_ns"]), span(row["work_waiting_ns"])

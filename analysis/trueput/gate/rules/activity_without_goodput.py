@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trueput.gate.evidence import GOODPUT, Evidence
-from trueput.gate.figures import Row, RunFigures, number, text, whole
+from trueput.gate.figures import RunFigures, number, text, whole
 from trueput.gate.limits_text import against, by_more, did_not
 from trueput.gate.rule_api import BLOCKING, Finding, Outcome, Rule, bounds_text, finding
-from trueput.gate.rungs import Rung
+from trueput.gate.rungs import MOST_SHORT, Rung
+from trueput.gate.samples import idle_room_ns
 from trueput.gate.settling import goodput_missing, most, settled_by, settling_text
 from trueput.gate.statistics import Effect
 
@@ -162,18 +163,24 @@ def _where_it_went(evidence: Evidence) -> str:
     )
 
 
-def _is_bounded_idle(row: Row) -> bool:
-    return text(row, "work") == "idle" and text(row, "basis") == "bounded"
+def _hides_work(run: RunFigures) -> bool:
+    """Tell whether more than a hundredth of a run's device time may be idle or work."""
+    idle = [row for row in run.gpu_ledger if text(row, "work") == "idle"]
+    if not any(text(row, "basis") == "bounded" for row in idle):
+        return False
+    room = idle_room_ns(run)
+    span = whole(idle[0], "window_ns") or run.window_ns or 0
+    return room is None or room > MOST_SHORT * span * (whole(idle[0], "devices") or 1)
 
 
 def _cells(runs: Sequence[RunFigures]) -> dict[tuple[str, str], float] | None:
     """Return each cell's mean share of device time in the window; ``None`` if a run has none.
 
-    Nor is one of a run whose profile hid or lost operations: its gaps are no work.
+    Nor is one of a run whose profile hid or lost more than a few operations: its gaps are no work.
     """
     total: dict[tuple[str, str], float] = {}
     for run in runs:
-        if not run.gpu_ledger or any(_is_bounded_idle(row) for row in run.gpu_ledger):
+        if not run.gpu_ledger or _hides_work(run):
             return None
         for row in run.gpu_ledger:
             span, devices = whole(row, "window_ns") or run.window_ns, whole(row, "devices") or 1

@@ -1,7 +1,8 @@
-"""Columns of events -> rows of gpu_ops, gpu_launches and gpu_ranges, and the sums of the file."""
+"""Columns of events -> rows of gpu_ops, gpu_launches and the like, and the sums of the file."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -58,6 +59,7 @@ ABSOLUTE_FROM_NS = 100_000_000_000_000_000
 """Times above this count from the epoch: 3 years in, and no capture is as long."""
 _MAX_KNOWN = 50_000
 _MAX_GRAPHS = 20_000
+_OF_PROGRAM = re.compile(r"loading|compil|command buffer", re.IGNORECASE)
 
 
 @dataclass
@@ -87,6 +89,12 @@ class Totals:
     shared: set[int] = field(default_factory=set)
     """Correlation ids of graph launches, and those that several kernels have."""
     graph_kernels: bool = False
+
+
+def _is_profilers(name: str) -> bool:
+    """Return whether an overhead is work of the profiler: not loading, compiling or a full queue
+    of commands, which a program has without one, too."""
+    return _OF_PROGRAM.search(name) is None
 
 
 class Rows:
@@ -133,7 +141,7 @@ class Rows:
             ("gpu_ops", self._operations, _OPERATION_WORDS, events.column_names),
             ("gpu_launches", self._launches, _LAUNCH_WORDS, _LAUNCH_COLUMNS),
             ("gpu_ranges", self._ranges, _RANGE_WORDS, _TIMED_COLUMNS),
-            ("", self._spans, _SPAN_WORDS, _TIMED_COLUMNS),
+            ("gpu_overheads", self._spans, _SPAN_WORDS, _TIMED_COLUMNS),
         ):
             chosen = events.select(columns).filter(pc.is_in(events["cat"], value_set=words))
             rows = build(chosen) if chosen.num_rows else None
@@ -291,10 +299,14 @@ class Rows:
 
     def _spans(self, events: pa.Table) -> pa.Table | None:
         events = self._timed(events)
-        lengths = events["dur"].filter(pc.equal(events["cat"], _OVERHEAD))
-        if len(lengths):
-            self.totals.overhead_ns = (self.totals.overhead_ns or 0) + pc.sum(lengths).as_py()
-        return None
+        events = events.filter(pc.equal(events["cat"], _OVERHEAD))
+        if not events.num_rows:
+            return None
+        own = events.filter(self._map(events["name"], _is_profilers, pa.bool_()))
+        spent = pc.sum(own["dur"]).as_py() or 0
+        self.totals.overhead_ns = (self.totals.overhead_ns or 0) + spent
+        own = own.filter(pc.greater(own["dur"], _NUMBER[0]))
+        return pa.table({"start_at_ns": own["start"], "end_at_ns": own["end"]})
 
     def _map(self, texts: Any, function: Callable[[str], object], kind: pa.DataType) -> Any:
         """Return what a function says of each text, asked once per different text."""

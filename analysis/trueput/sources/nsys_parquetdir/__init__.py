@@ -3,7 +3,7 @@
 One file holds one table, with the names of the SQLite export. One of the files speaks for the
 folder: the first of a fixed order that is there; it is read together with its neighbours, and the
 others yield nothing. What is read of each table is said in `trueput.nsys_rows`; the problem codes
-are those of the SQLite source (NSYS001 to NSYS026).
+are those of the SQLite source (NSYS001 to NSYS027).
 """
 
 from __future__ import annotations

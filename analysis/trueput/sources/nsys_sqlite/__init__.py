@@ -29,6 +29,7 @@ carries to UTC. The problem codes are those of every form of this export:
 | NSYS021 | launches that waited for a full command buffer |
 | NSYS022 | graph spans instead of kernels: gaps inside a span are not seen |
 | NSYS023 | sampled ratios outside 0..1: missing |
+| NSYS027 | no launch and no graph span exported: graphs may run in gaps |
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 -- One row per run and profiled device: what its captures, of all files that saw it, cannot show.
 -- is_blind: graph launches were seen without their kernels, so gaps cannot be called idle.
+-- has_spans: whole-graph spans show when graphs ran, if not what; none of them missing, or is_partial.
 -- is_partial: operations were lost, and may have run in any gap. Damage that left the operations
 -- whole (calls, annotations) does not count.
 -- unseen_ns: idle time in which a few lost operations may have run.
@@ -16,6 +17,7 @@ WITH captures AS (
 )
 SELECT s.run_id, s.device_key, min(s.first_at_ns) AS first_op_ns, max(s.last_at_ns) AS last_op_ns,
   bool_or(coalesce(c.is_blind, false)) OR sum(s.graph_spans) > 0 AS is_blind,
+  sum(s.graph_spans) > 0 AS has_spans,
   bool_or(coalesce(c.is_partial, false)) AS is_partial,
   bool_or(coalesce(c.is_astray, false)) AS is_astray, CAST(coalesce(sum(c.unseen_ns), 0) AS BIGINT) AS unseen_ns
 FROM int_gpu_op_totals AS s

@@ -6,6 +6,8 @@
 -- operations were lost, nothing is known: unattributed, and idle's high says how much of it
 -- may be idle; inside whole-graph spans as well. Of a device whose clock is not that of the run nothing is known of the window: low is 0 and
 -- high the window in each of its cells. Where a few were lost, idle's low leaves out the gaps in which they may have run.
+-- So it does with gaps while the profiler did work of its own: it may have kept work from the device.
+-- What ran in such gaps may be of any work: the high of each cell of work holds them.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH classes AS (
   SELECT run_id, device_key, class, CAST(sum(time_ns) AS BIGINT) AS class_ns
@@ -31,12 +33,16 @@ WITH classes AS (
       ELSE 0 END AS time_ns
   FROM shared
 ), gaps AS (
-  SELECT d.run_id, w.window_ns,
+  SELECT d.run_id, d.device_key, w.window_ns,
     not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) AS captured_ns,
     coalesce(b.busy_ns, 0) AS busy_ns, coalesce(b.span_ns, 0) AS span_ns, d.is_blind OR d.is_partial OR d.is_astray AS is_blind,
-    d.is_astray, d.unseen_ns
+    d.is_astray, d.unseen_ns + coalesce(v.idle_ns, 0) AS unseen_ns,
+    -- how much of the gaps may have been work of any kind
+    least(not_negative(not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) - coalesce(b.busy_ns, 0)),
+      CASE WHEN d.is_partial OR d.is_blind AND NOT d.has_spans THEN w.window_ns ELSE d.unseen_ns END) AS hidden_ns
   FROM int_gpu_devices AS d
   JOIN int_gpu_windows AS w ON w.run_id = d.run_id
+  LEFT JOIN int_gpu_overheads AS v ON v.run_id = d.run_id AND v.device_key = d.device_key
   LEFT JOIN (
     SELECT run_id, device_key, sum(time_ns) AS busy_ns, sum(time_ns) FILTER (class = 'graph_span') AS span_ns
     FROM int_gpu_segments GROUP BY run_id, device_key
@@ -52,10 +58,15 @@ WITH classes AS (
 ), cells AS (
   SELECT x.run_id, x.work, x.outcome, x.time_ns,
     CASE WHEN d.is_astray THEN 0 ELSE least(x.low_ns, x.time_ns) END AS low_ns,
-    CASE WHEN d.is_astray THEN w.window_ns ELSE greatest(x.high_ns, x.time_ns) END AS high_ns
+    CASE WHEN d.is_astray THEN d.window_ns ELSE greatest(x.high_ns, x.time_ns) END AS high_ns
   FROM exact AS x
-  JOIN int_gpu_devices AS d ON d.run_id = x.run_id AND d.device_key = x.device_key
-  JOIN int_gpu_windows AS w ON w.run_id = x.run_id
+  JOIN gaps AS d ON d.run_id = x.run_id AND d.device_key = x.device_key
+  UNION ALL
+  -- what ran in such gaps
+  SELECT x.run_id, x.work, x.outcome, 0, 0, d.hidden_ns
+  FROM (SELECT DISTINCT run_id, device_key, work, outcome FROM exact WHERE work <> 'unattributed') AS x
+  JOIN gaps AS d ON d.run_id = x.run_id AND d.device_key = x.device_key
+  WHERE d.hidden_ns > 0 AND NOT d.is_astray
   UNION ALL
   SELECT run_id, 'idle', 'none', CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns) END,
     CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns - unseen_ns) END,

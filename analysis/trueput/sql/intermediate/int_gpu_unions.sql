@@ -27,7 +27,7 @@ WITH windows AS MATERIALIZED (
   UNION ALL
   SELECT run_id, device_key, metric, busy_ns FROM int_gpu_op_unions
 )
-SELECT u.run_id, u.device_key, d.device, u.metric, u.busy_ns, w.window_ns, h.is_blind OR h.is_partial OR h.is_astray AS is_bound
+SELECT u.run_id, u.device_key, d.device, u.metric, u.busy_ns, w.window_ns, h.is_blind OR h.is_partial OR h.is_astray OR h.unseen_ns > 0 AS is_bound
 FROM unions AS u
 JOIN int_gpu_device_numbers AS d ON d.run_id = u.run_id AND d.device_key = u.device_key
 JOIN int_gpu_hidden AS h ON h.run_id = u.run_id AND h.device_key = u.device_key

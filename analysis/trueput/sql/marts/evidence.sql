@@ -9,6 +9,7 @@ WITH has AS (
     coalesce(t.steps, 0) AS steps, coalesce(g.operations, 0) AS operations,
     k.run_id IS NOT NULL AS has_telemetry,
     coalesce(h.is_blind, false) AS is_blind, coalesce(h.is_partial, false) AS is_partial, coalesce(h.is_astray, false) AS is_astray,
+    coalesce(h.is_short, false) AS is_short,
     coalesce(m.computed, 0) AS conservation_counters, coalesce(m.scrapes, 0) AS scrapes,
     v.run_id IS NOT NULL AS has_victims,
     x.preemptions, x.all_preemptions, x.evidence AS preemption_evidence,
@@ -32,7 +33,8 @@ WITH has AS (
     WHERE metric IN ('engine_active', 'sm_active', 'tensor_active', 'dram_active')
   ) AS k ON k.run_id = r.run_id
   LEFT JOIN (
-    SELECT run_id, bool_or(is_blind) AS is_blind, bool_or(is_partial) AS is_partial, bool_or(is_astray) AS is_astray
+    SELECT run_id, bool_or(is_blind) AS is_blind, bool_or(is_partial) AS is_partial, bool_or(is_astray) AS is_astray,
+      bool_or(unseen_ns > 0) AS is_short
     FROM int_gpu_hidden GROUP BY run_id
   ) AS h ON h.run_id = r.run_id
   LEFT JOIN (
@@ -111,11 +113,12 @@ WITH has AS (
        WHEN gapped_clients = 0 THEN 'run the client with --save-detailed (token gaps)'
        ELSE 'run the engine with --otlp-traces-endpoint' END},
     {'question': 'GPU activity',
-     'best_basis': CASE WHEN is_blind OR is_partial OR is_astray THEN 'bounded' WHEN operations > 0 THEN 'measured'
+     'best_basis': CASE WHEN is_blind OR is_partial OR is_astray OR is_short THEN 'bounded' WHEN operations > 0 THEN 'measured'
        WHEN has_telemetry OR (steps > 0 AND uncovered IS NULL) THEN 'reported' ELSE 'unknown' END,
      'source': CASE WHEN is_astray THEN 'profile whose clock is not that of the log: the window may be another one'
        WHEN is_partial THEN 'profile that lost operations: unions are at least, idle at most'
        WHEN is_blind THEN 'profile without the kernels of graph launches: unions are at least, idle at most'
+       WHEN is_short THEN 'profile that lost a few operations: unions are at least'
        WHEN operations > 0 THEN 'profile' WHEN has_telemetry THEN 'telemetry: shares of time in which something ran, not what ran'
        WHEN steps > 0 THEN 'engine steps: time in iterations, not GPU time' END,
      'improve': CASE WHEN is_astray THEN 'record profile and log on machines whose clocks agree'
