@@ -179,6 +179,17 @@ class RunFigures:
         return self.requests.within("end_ns", *self.window)
 
     @property
+    def load_planned(self) -> int | None:
+        """Planned requests of the whole load, whatever the window; ``None`` where not known.
+
+        Comparability is of the load: which of its requests a window's edge takes in is not asked.
+        """
+        inside = self.count("planned")
+        if self.window is None or inside is None:
+            return inside
+        return len(self.requests)
+
+    @property
     def window_ns(self) -> int | None:
         """Length of the run's window in ns."""
         return whole(self.goodput, "window_ns")

@@ -33,7 +33,7 @@ WITH lives AS (
     FROM (
       SELECT
         s.run_id, s.engine, s.incarnation, s.logged_at_ns, s.elapsed_ns, v.window_rule, v.from_ns,
-        step_is_inside(v.window_rule, s.logged_at_ns, v.from_ns, v.to_ns) AS is_inside,
+        step_is_inside(v.window_rule, s.logged_at_ns, v.from_ns, v.until_ns, v.first_ns, v.last_ns) AS is_inside,
         s.context_tokens + s.generation_tokens AS tokens,
         coalesce(s.context_requests, 0) + coalesce(s.generation_requests, 0) AS requests,
         greatest(s.generation_tokens - s.generation_requests, 0) AS shape,

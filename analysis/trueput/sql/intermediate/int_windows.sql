@@ -2,6 +2,11 @@
 -- Rule `all`: first send of the load to the last end of a sent request (without a client: first
 -- arrival to last finish). `steady`: from the first to the last moment at which the number of
 -- requests in flight was at least nine tenths of its maximum. `fixed`: offsets from the first send.
+-- A fixed window that holds the whole load is that of the rule `all` to every cut, by whatever length:
+-- window_rule says so, asked_rule what was asked. until_ns is the last instant inside: windows that
+-- follow each other share the load out, the instant between two of them being the later one's.
+-- first_ns and last_ns: the load as far as instants tell of it; a window that reaches none of it was
+-- not observed, and rates over it (rate_ns) are not known.
 -- Where no instants are known the client's own duration stands, basis `reported`. With counters
 -- alone: first to last scrape between which requests were in the engine. With a profile alone: its
 -- first operation to its last end.
@@ -47,34 +52,46 @@ WITH last_steps AS (
   FROM int_gpu_op_totals
   WHERE run_id NOT IN (SELECT run_id FROM int_busy_scrapes)
   GROUP BY run_id
+), placed AS (
+  SELECT
+    s.run_id, s.session, w.rule AS asked_rule,
+    CASE WHEN w.rule = 'fixed' AND w.from_ns = 0
+        AND w.to_ns >= coalesce(coalesce(e.last_ns, c.last_ns) - coalesce(e.first_ns, c.first_ns), l.duration_ns)
+      THEN 'all' ELSE w.rule END AS window_rule,
+    coalesce(e.first_ns, c.first_ns) AS origin_ns,
+    coalesce(e.first_ns, c.first_ns) AS first_ns,
+    coalesce(e.last_ns, c.last_ns) AS last_ns,
+    CASE w.rule
+      WHEN 'fixed' THEN coalesce(e.first_ns, c.first_ns) + w.from_ns
+      WHEN 'steady' THEN d.from_ns
+      ELSE coalesce(e.first_ns, c.first_ns)
+    END AS from_ns,
+    CASE w.rule
+      WHEN 'fixed' THEN coalesce(e.first_ns, c.first_ns) + w.to_ns
+      WHEN 'steady' THEN d.to_ns
+      ELSE coalesce(e.last_ns, c.last_ns)
+    END AS to_ns,
+    CASE w.rule
+      WHEN 'fixed' THEN w.to_ns - w.from_ns
+      WHEN 'steady' THEN d.to_ns - d.from_ns
+      ELSE coalesce(nullif(e.last_ns - e.first_ns, 0), l.duration_ns, c.last_ns - c.first_ns)
+    END AS window_ns,
+    CASE
+      WHEN e.first_ns IS NOT NULL THEN 'measured'
+      WHEN l.duration_ns IS NOT NULL THEN 'reported'
+      WHEN c.first_ns IS NOT NULL THEN c.basis
+      ELSE 'unknown'
+    END AS basis
+  FROM int_sessions AS s
+  CROSS JOIN window_policy AS w
+  LEFT JOIN ends AS e ON e.run_id = s.run_id AND e.session IS NOT DISTINCT FROM s.session
+  LEFT JOIN steady AS d ON d.run_id = s.run_id AND d.session IS NOT DISTINCT FROM s.session
+  LEFT JOIN scraped AS c ON c.run_id = s.run_id
+  LEFT JOIN raw.load_sessions AS l ON l.run_id = s.run_id AND l.session IS NOT DISTINCT FROM s.session
 )
 SELECT
-  s.run_id, s.session, w.rule AS window_rule,
-  coalesce(e.first_ns, c.first_ns) AS origin_ns,
-  CASE w.rule
-    WHEN 'fixed' THEN coalesce(e.first_ns, c.first_ns) + w.from_ns
-    WHEN 'steady' THEN d.from_ns
-    ELSE coalesce(e.first_ns, c.first_ns)
-  END AS from_ns,
-  CASE w.rule
-    WHEN 'fixed' THEN coalesce(e.first_ns, c.first_ns) + w.to_ns
-    WHEN 'steady' THEN d.to_ns
-    ELSE coalesce(e.last_ns, c.last_ns)
-  END AS to_ns,
-  CASE w.rule
-    WHEN 'fixed' THEN w.to_ns - w.from_ns
-    WHEN 'steady' THEN d.to_ns - d.from_ns
-    ELSE coalesce(nullif(e.last_ns - e.first_ns, 0), l.duration_ns, c.last_ns - c.first_ns)
-  END AS window_ns,
-  CASE
-    WHEN e.first_ns IS NOT NULL THEN 'measured'
-    WHEN l.duration_ns IS NOT NULL THEN 'reported'
-    WHEN c.first_ns IS NOT NULL THEN c.basis
-    ELSE 'unknown'
-  END AS basis
-FROM int_sessions AS s
-CROSS JOIN window_policy AS w
-LEFT JOIN ends AS e ON e.run_id = s.run_id AND e.session IS NOT DISTINCT FROM s.session
-LEFT JOIN steady AS d ON d.run_id = s.run_id AND d.session IS NOT DISTINCT FROM s.session
-LEFT JOIN scraped AS c ON c.run_id = s.run_id
-LEFT JOIN raw.load_sessions AS l ON l.run_id = s.run_id AND l.session IS NOT DISTINCT FROM s.session
+  *,
+  to_ns - CASE WHEN asked_rule = 'fixed' AND to_ns < last_ns THEN 1 ELSE 0 END AS until_ns,
+  coalesce(from_ns <= last_ns AND to_ns >= first_ns, true) AS is_observed,
+  CASE WHEN coalesce(from_ns <= last_ns AND to_ns >= first_ns, true) THEN window_ns END AS rate_ns
+FROM placed

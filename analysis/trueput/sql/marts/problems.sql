@@ -1,5 +1,5 @@
 -- One row per thing in the input that was not as it should be, and per place where figures had to be
--- cut so that parts add up.
+-- cut so that parts add up, or a window that cuts the load leaves something unknown.
 SELECT run_id, source_id, line, code, severity, text, occurrences FROM raw.problems
 UNION ALL BY NAME
 SELECT run_id, NULL::VARCHAR AS source_id, NULL::BIGINT AS line, 'SUM001' AS code, 'info' AS severity,
@@ -20,3 +20,6 @@ FROM int_client_times
 UNION ALL BY NAME
 SELECT run_id, NULL::VARCHAR AS source_id, NULL::BIGINT AS line, code, 'warning' AS severity, text, occurrences
 FROM int_engine_coverage
+UNION ALL BY NAME
+SELECT run_id, NULL::VARCHAR AS source_id, NULL::BIGINT AS line, code, severity, text, occurrences
+FROM int_window_notes
