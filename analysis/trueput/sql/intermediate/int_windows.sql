@@ -7,6 +7,8 @@
 -- follow each other share the load out, the instant between two of them being the later one's.
 -- first_ns and last_ns: the load as far as instants tell of it; a window that reaches none of it was
 -- not observed, and rates over it (rate_ns) are not known.
+-- window_ns_least and window_ns_most: what the length of a whole load lies between where its ends are
+-- known to a second of a log, or to a scrape.
 -- Where no instants are known the client's own duration stands, basis `reported`. With counters
 -- alone: first to last scrape between which requests were in the engine. With a profile alone: its
 -- first operation to its last end.
@@ -44,11 +46,12 @@ WITH last_steps AS (
   WHERE f.in_flight * 10 >= m.most * 9
   GROUP BY f.run_id, f.session
 ), scraped AS (
-  SELECT run_id, min(at_ns) AS first_ns, max(at_ns) AS last_ns, 'bounded' AS basis
+  SELECT run_id, min(at_ns) AS first_ns, max(at_ns) AS last_ns, 'bounded' AS basis,
+    greatest(0, max(at_ns) FILTER (not_ended) - min(at_ns) FILTER (had_begun)) AS least_ns
   FROM int_busy_scrapes GROUP BY run_id
   UNION ALL
   -- a profile without any request: the span of its operations
-  SELECT run_id, min(first_at_ns), max(last_at_ns), 'measured'
+  SELECT run_id, min(first_at_ns), max(last_at_ns), 'measured', NULL
   FROM int_gpu_op_totals
   WHERE run_id NOT IN (SELECT run_id FROM int_busy_scrapes)
   GROUP BY run_id
@@ -81,17 +84,31 @@ WITH last_steps AS (
       WHEN l.duration_ns IS NOT NULL THEN 'reported'
       WHEN c.first_ns IS NOT NULL THEN c.basis
       ELSE 'unknown'
-    END AS basis
+    END AS basis,
+    -- an engine's log tells its seconds: they began before what is in them
+    CASE WHEN w.rule <> 'all' OR coalesce(f.has_client, false) OR coalesce(f.has_server, false) OR coalesce(x.is_exact, false) THEN 0
+      WHEN e.first_ns % 1000000000 = 0 THEN 1000000000
+      WHEN e.first_ns IS NULL AND l.duration_ns IS NULL THEN c.last_ns - c.first_ns - c.least_ns
+      ELSE 0 END AS over_ns,
+    CASE WHEN w.rule <> 'all' OR coalesce(f.has_client, false) OR coalesce(f.has_server, false) OR coalesce(x.is_exact, false) THEN 0
+      WHEN e.last_ns % 1000000000 = 0 THEN 1000000000 ELSE 0 END AS under_ns
   FROM int_sessions AS s
   CROSS JOIN window_policy AS w
   LEFT JOIN ends AS e ON e.run_id = s.run_id AND e.session IS NOT DISTINCT FROM s.session
   LEFT JOIN steady AS d ON d.run_id = s.run_id AND d.session IS NOT DISTINCT FROM s.session
   LEFT JOIN scraped AS c ON c.run_id = s.run_id
   LEFT JOIN raw.load_sessions AS l ON l.run_id = s.run_id AND l.session IS NOT DISTINCT FROM s.session
+  LEFT JOIN int_run_facts AS f ON f.run_id = s.run_id
+  LEFT JOIN (
+    SELECT run_id, bool_or(format = 'otlp_spans') AND NOT coalesce(bool_or(format = 'vllm_log'), false) AS is_exact
+    FROM raw.sources GROUP BY run_id
+  ) AS x ON x.run_id = s.run_id
 )
 SELECT
-  *,
+  * EXCLUDE (over_ns, under_ns),
   to_ns - CASE WHEN asked_rule = 'fixed' AND to_ns < last_ns THEN 1 ELSE 0 END AS until_ns,
   coalesce(from_ns <= last_ns AND to_ns >= first_ns, true) AS is_observed,
-  CASE WHEN coalesce(from_ns <= last_ns AND to_ns >= first_ns, true) THEN window_ns END AS rate_ns
+  CASE WHEN coalesce(from_ns <= last_ns AND to_ns >= first_ns, true) THEN window_ns END AS rate_ns,
+  window_ns - coalesce(over_ns, 0) AS window_ns_least,
+  window_ns + under_ns AS window_ns_most
 FROM placed

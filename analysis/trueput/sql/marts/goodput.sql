@@ -2,7 +2,9 @@
 -- goodput_rps = good requests whose end lies in the window / window seconds.
 -- slo_attainment_ratio = good / planned. Without an objective good, late and goodput are NULL.
 -- answered, complete and good are NULL where a request may or may not be one of them; *_low and *_high
--- then bound them. Where only finished requests leave a record, how many were sent is not known.
+-- then bound them. Where only finished requests leave a record, how many were sent is not known, nor
+-- whether those that did not finish made the window longer. Bounds of goodput hold what its window's
+-- length lies between, where a log's seconds or scrapes are all that tell of it.
 -- Where no request was recorded but histograms were, attainment and goodput are bounded.
 -- What a client claims is of its whole load: it stands in for a figure only where the window is all
 -- of it. other_traffic_requests are those of all the files.
@@ -44,11 +46,13 @@ SELECT
     ELSE ratio(b.good_high, b.ended) END AS slo_attainment_ratio_high,
   CASE WHEN p.slo IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
     THEN per_second(c.good_ends, w.rate_ns) END AS goodput_rps,
-  CASE WHEN p.slo IS NULL THEN NULL WHEN c.run_id IS NOT NULL THEN per_second(c.good_ends, w.rate_ns)
-    ELSE per_second(b.good_low, w.rate_ns) END AS goodput_rps_low,
-  CASE WHEN p.slo IS NULL THEN NULL
-    WHEN c.run_id IS NOT NULL THEN per_second(c.good_ends + c.unknown_ends, w.rate_ns)
-    ELSE per_second(b.good_high, w.rate_ns) END AS goodput_rps_high,
+  CASE WHEN p.slo IS NULL OR NOT w.is_observed THEN NULL
+    -- requests of which no span tells may have come before all others, or ended after them
+    WHEN x.run_id IS NOT NULL AND w.asked_rule = 'all' AND (n.asked_requests IS NULL OR n.rows_missing > 0) THEN 0
+    ELSE per_second(CASE WHEN c.run_id IS NOT NULL THEN c.good_ends ELSE b.good_low END, w.window_ns_most) END AS goodput_rps_low,
+  CASE WHEN p.slo IS NOT NULL AND w.is_observed
+    THEN per_second(CASE WHEN c.run_id IS NOT NULL THEN c.good_ends + c.unknown_ends ELSE b.good_high END, w.window_ns_least)
+    END AS goodput_rps_high,
   CASE WHEN p.slo IS NOT NULL AND coalesce(d.gpu_count, d.profiled_gpus) IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
     THEN ratio(per_second(c.good_ends, w.rate_ns), coalesce(d.gpu_count, d.profiled_gpus)) END AS goodput_per_gpu_rps,
   CASE WHEN p.slo IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
@@ -68,7 +72,8 @@ SELECT
   CASE
     WHEN NOT w.is_observed THEN 'unknown'
     WHEN x.run_id IS NOT NULL THEN 'bounded'
-    WHEN c.run_id IS NOT NULL AND c.unknown = 0 AND c.unplaced = 0 THEN CASE WHEN c.checked > 0 THEN 'measured' ELSE 'reported' END
+    WHEN c.run_id IS NOT NULL AND c.unknown = 0 AND c.unplaced = 0 AND w.window_ns_least IS NOT DISTINCT FROM w.window_ns_most
+      THEN CASE WHEN c.checked > 0 THEN 'measured' ELSE 'reported' END
     WHEN c.run_id IS NOT NULL THEN 'bounded'
     WHEN b.run_id IS NOT NULL THEN 'bounded'
     WHEN l.run_id IS NOT NULL AND w.window_rule = 'all' THEN 'reported'
