@@ -2,8 +2,8 @@
 -- Where the replay tells which requests an iteration served, the weight is the iteration time that
 -- went to them (int_step_shares), in ns. Elsewhere it is what requests of each outcome had computed
 -- that were there in the window: uncached prompt tokens, decoded tokens, recomputed tokens. Requests of
--- unknown end are among them; and where the lengths of some are not known, what the iterations
--- scheduled beyond the known ones is of unknown outcome.
+-- unknown end are among them; and where the lengths of some are not known, or an engine's record alone
+-- leaves a tenth and more unnamed, what iterations scheduled beyond the known ones is of unknown outcome.
 -- weight_low and weight_high: what the weight must lie between, of the same whole, where cached tokens
 -- of requests are unknown and a prefix cache may be on, or where requests were there only in part.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
@@ -41,16 +41,22 @@ WITH placed AS (
   FROM (
     SELECT run_id, outcome, prefill, prefill_least, decode, decode_least, recompute FROM told
     UNION ALL
-    SELECT s.run_id, 'unknown', CASE WHEN k.prompts_open > 0 THEN greatest(0, s.context_tokens - k.prefill) ELSE 0 END, 0,
-      CASE WHEN k.outputs_open > 0 THEN greatest(0, s.sequences - k.decode) ELSE 0 END, 0, 0
+    SELECT run_id, 'unknown', CASE WHEN prompts_open > 0 OR prefill_more * 10 > context_tokens THEN prefill_more ELSE 0 END, 0,
+      CASE WHEN outputs_open > 0 OR decode_more * 10 > sequences THEN decode_more ELSE 0 END, 0, 0
     FROM (
-      SELECT run_id, sum(context_tokens) AS context_tokens, sum(generation_requests) AS sequences FROM int_steps GROUP BY run_id
-    ) AS s
-    JOIN (
-      SELECT run_id, sum(prefill) AS prefill, sum(decode) AS decode, sum(prompts_open) AS prompts_open, sum(outputs_open) AS outputs_open
-      FROM told GROUP BY run_id
-    ) AS k ON k.run_id = s.run_id
-    WHERE k.prompts_open > 0 OR k.outputs_open > 0
+      SELECT s.*, k.prompts_open, k.outputs_open,
+        greatest(0, s.context_tokens - k.prefill) AS prefill_more, greatest(0, s.sequences - k.decode) AS decode_more
+      FROM (
+        SELECT run_id, sum(context_tokens) AS context_tokens, sum(generation_requests) AS sequences FROM int_steps GROUP BY run_id
+      ) AS s
+      JOIN (
+        SELECT run_id, sum(prefill) AS prefill, sum(decode) AS decode, sum(prompts_open) AS prompts_open, sum(outputs_open) AS outputs_open
+        FROM told GROUP BY run_id
+      ) AS k ON k.run_id = s.run_id
+      JOIN int_run_facts AS f ON f.run_id = s.run_id
+      -- a client's or a server's record names its requests; an engine's may name only some
+      WHERE k.prompts_open > 0 OR k.outputs_open > 0 OR NOT (f.has_client OR f.has_server)
+    )
   ) GROUP BY run_id, outcome
 ), by_tokens AS (
   SELECT run_id, 'prefill' AS work, outcome, prefill AS weight,
