@@ -129,6 +129,10 @@ def test_never_sent_requests_are_of_the_whole_load_alone(store: Path) -> None:
     assert sorted((t["code"], t["occurrences"]) for t in told) == [
         ("WINDOW001", 1), ("WINDOW001", 1), ("WINDOW002", 3),
     ]  # fmt: skip
+    beyond = of_window(store, run, "fixed:100s..200s", "*", "recompute")
+    figures = {name for name, value in beyond.items() if value is not None}
+    assert figures == {"run_id", "method", "basis"}
+    assert beyond["basis"] == "unknown"
 
 
 def test_a_window_has_its_own_requests_and_their_time(store: Path, fixtures: Path) -> None:

@@ -232,7 +232,8 @@ class RunFigures:
         known = [count for count in counts if count is not None]
         if any(known) or (not known and len(self.requests)):
             return None
-        return "holds no request" if known else "no request was observed"
+        where = " in its window" if self.window is not None else ""
+        return f"holds no request{where}" if known else "no request was observed"
 
 
 def _rate(row: Row) -> float | None:

@@ -11,6 +11,7 @@ SELECT
   max(until_ns) AS until_ns,
   min(first_ns) AS first_ns,
   max(last_ns) AS last_ns,
+  bool_or(is_observed) AS is_observed,
   coalesce(max(to_ns) - min(from_ns), max(window_ns)) AS window_ns,
   basis_name(max(basis_rank(basis))) AS basis
 FROM int_windows
