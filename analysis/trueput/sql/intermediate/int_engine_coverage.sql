@@ -5,7 +5,8 @@
 -- for the log's one-second resolution), and each token after an answer's first was scheduled as a
 -- generation token (drafts and recompute only add to them; a preempted request may get one token of a
 -- resumed prefill; a request for several answers has a first token of each, and where nothing says how
--- many it asked for, each scheduled prefill may have given one). 2 % are left to counts of other tokenisers, one iteration in 1,000 to torn lines.
+-- many it asked for, each scheduled prefill may have given one). 2 % are left to counts of other
+-- tokenisers, one iteration in 1,000 to torn lines.
 WITH load AS (
   SELECT run_id, min(sent_ns) AS from_ns, max(ended_ns) AS to_ns,
     min(sent_ns + coalesce(ttft_ns, e2e_ns)) AS first_ns,

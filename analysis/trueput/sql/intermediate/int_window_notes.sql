@@ -45,7 +45,7 @@ SELECT run_id, 'WINDOW002' AS code, 'warning' AS severity, not_sent_unplaced AS 
 FROM int_outcome_counts WHERE NOT window_is_all() AND not_sent_unplaced > 0
 UNION ALL BY NAME
 SELECT run_id, 'WINDOW002' AS code, 'warning' AS severity, greatest(unplaced, unplaced_ends) AS occurrences,
-  concat(unplaced, ' sent requests have no send, and ', unplaced_ends, ' complete ones no end, that is known: they may lie in the ',
+  concat(unplaced, ' sent requests have no known send, and ', unplaced_ends, ' that may be complete no known end: they may lie in the ',
     'window, and its figures are bounds') AS text
 FROM int_outcome_counts WHERE NOT window_is_all() AND (unplaced > 0 OR unplaced_ends > 0)
 UNION ALL BY NAME

@@ -20,7 +20,8 @@ WITH last_steps AS (
       max(greatest(q.sent_at_ns, coalesce(q.ended_at_ns, q.sent_at_ns))),
       -- an engine's log alone names no finish: its last iteration is the last sign of work
       CASE WHEN NOT bool_or(q.in_client) AND count(q.ended_at_ns) < count(*) THEN max(t.last_ns) END
-    ) AS last_ns
+    ) AS last_ns,
+    bool_or(q.in_client) AS has_client
   FROM int_ruled AS q
   LEFT JOIN last_steps AS t ON t.run_id = q.run_id
   WHERE q.is_load AND q.sent_at_ns IS NOT NULL
@@ -65,7 +66,9 @@ WITH last_steps AS (
     coalesce(e.first_ns, c.first_ns) AS first_ns,
     coalesce(e.last_ns, c.last_ns) AS last_ns,
     CASE w.rule
+      -- the last instant of the load is of the window that it ends
       WHEN 'fixed' THEN coalesce(e.first_ns, c.first_ns) + w.from_ns
+        + CASE WHEN w.from_ns > 0 AND coalesce(e.first_ns, c.first_ns) + w.from_ns = coalesce(e.last_ns, c.last_ns) THEN 1 ELSE 0 END
       WHEN 'steady' THEN d.from_ns
       ELSE coalesce(e.first_ns, c.first_ns)
     END AS from_ns,
@@ -86,11 +89,11 @@ WITH last_steps AS (
       ELSE 'unknown'
     END AS basis,
     -- an engine's log tells its seconds: they began before what is in them
-    CASE WHEN w.rule <> 'all' OR coalesce(f.has_client, false) OR coalesce(f.has_server, false) OR coalesce(x.is_exact, false) THEN 0
+    CASE WHEN w.rule <> 'all' OR coalesce(e.has_client OR x.is_exact, false) THEN 0
       WHEN e.first_ns % 1000000000 = 0 THEN 1000000000
       WHEN e.first_ns IS NULL AND l.duration_ns IS NULL THEN c.last_ns - c.first_ns - c.least_ns
       ELSE 0 END AS over_ns,
-    CASE WHEN w.rule <> 'all' OR coalesce(f.has_client, false) OR coalesce(f.has_server, false) OR coalesce(x.is_exact, false) THEN 0
+    CASE WHEN w.rule <> 'all' OR coalesce(e.has_client OR x.is_exact, false) THEN 0
       WHEN e.last_ns % 1000000000 = 0 THEN 1000000000 ELSE 0 END AS under_ns
   FROM int_sessions AS s
   CROSS JOIN window_policy AS w
@@ -98,7 +101,6 @@ WITH last_steps AS (
   LEFT JOIN steady AS d ON d.run_id = s.run_id AND d.session IS NOT DISTINCT FROM s.session
   LEFT JOIN scraped AS c ON c.run_id = s.run_id
   LEFT JOIN raw.load_sessions AS l ON l.run_id = s.run_id AND l.session IS NOT DISTINCT FROM s.session
-  LEFT JOIN int_run_facts AS f ON f.run_id = s.run_id
   LEFT JOIN (
     SELECT run_id, bool_or(format = 'otlp_spans') AND NOT coalesce(bool_or(format = 'vllm_log'), false) AS is_exact
     FROM raw.sources GROUP BY run_id
