@@ -18,7 +18,7 @@ import pytest
 from cases.truth import load_truth
 
 from trueput.verbs.ingest import ingest
-from trueput.verbs.opening import Reading
+from trueput.verbs.opening import Reading, open_runs
 from trueput.verbs.show import show
 from trueput.verbs.sql import sql
 
@@ -79,29 +79,60 @@ def test_recompute_of_a_window_is_what_the_scheduler_computed_again_in_it(
     )
 
 
-@pytest.mark.parametrize("run", ["regress_candidate", "candidate_overload_truth"])
+@pytest.mark.parametrize("run", ["regress_candidate", "candidate_overload_truth", "baseline_high"])
 def test_windows_that_follow_each_other_share_out_the_whole(store: Path, run: str) -> None:
-    """No iteration is in two of them, and only those just before the first send are in none."""
+    """Each iteration is in one of them, also those printed in the second of the first send."""
     columns = "recomputed_tokens, scheduled_tokens, recompute_ns"
     whole = of_window(store, run, "all", columns, "recompute")
     ends = [0, 7, 20, 33, 90]
     parts = [
         of_window(store, run, f"fixed:{a}s..{b}s", columns, "recompute") for a, b in pairwise(ends)
     ]
-    origin = of_window(store, run, "all", "origin_ns", "int_run_windows")["origin_ns"]
-    # what the log printed in the second of the first send, before its middle, is in none of them
-    before = sql(
-        f"SELECT sum(context_tokens + generation_tokens) AS n, sum(recomputed_tokens) AS again "
-        f"FROM int_steps WHERE logged_at_ns + {S // 2} < {origin}",
-        Reading(store=store),
+    for name in columns.split(", "):
+        assert sum(p[name] or 0 for p in parts) == whole[name]
+
+
+@pytest.mark.parametrize("run", ["prefix_cache", "errors_debug"])
+def test_a_fixed_window_over_the_whole_load_is_that_of_the_whole(store: Path, run: str) -> None:
+    """To the last nanosecond of it, and every view: two names of one window cannot differ."""
+    views = ("goodput", "gpu_ledger", "gpu_activity", "recompute", "batching", "run_phases",
+             "prefix_cache", "evidence", "problems")  # fmt: skip
+    found = []
+    window = "all"
+    for _ in range(2):
+        with open_runs([run], Reading(store=store, window=window, slo="ttft=1s")) as warehouse:
+            found.append(warehouse.views(views))
+        window = f"fixed:0s..{found[0]['goodput'][0]['window_ns']}ns"
+    for row in found[0]["goodput"]:
+        row["window_rule"] = "fixed"
+    for view in views:
+        ordered = [sorted(map(repr, one[view])) for one in found]
+        assert ordered[0] == ordered[1], view
+
+
+def test_never_sent_requests_are_of_the_whole_load_alone(store: Path) -> None:
+    """48 planned, 45 sent (README of the run), and of 3 nobody knows when they were to be sent."""
+    run, columns = "prefix_cache", "planned_requests, sent_requests, not_sent_requests"
+    parts = [
+        of_window(store, run, window, columns, "goodput")
+        for window in ("fixed:0s..12s", "fixed:12s..60s", "all")
+    ]
+    assert [p["not_sent_requests"] for p in parts] == [0, 0, 3]
+    assert parts[0]["planned_requests"] + parts[1]["planned_requests"] == 45
+    assert (parts[2]["planned_requests"], parts[2]["sent_requests"]) == (48, 45)
+    told = sql(
+        "SELECT code, occurrences FROM problems WHERE code LIKE 'WINDOW%' AND severity = 'warning'",
+        Reading(store=store, window="fixed:100s..200s"),
         runs=[run],
-    ).dicts()[0]
-    assert sum(p["scheduled_tokens"] or 0 for p in parts) == whole["scheduled_tokens"] - (
-        before["n"] or 0
-    )
-    assert sum(p["recomputed_tokens"] for p in parts) == whole["recomputed_tokens"]
-    assert not before["again"]
-    assert sum(p["recompute_ns"] for p in parts) == whole["recompute_ns"]
+    ).dicts()
+    # after the load: nothing was observed, neither of requests nor of iterations
+    assert sorted((t["code"], t["occurrences"]) for t in told) == [
+        ("WINDOW001", 1), ("WINDOW001", 1), ("WINDOW002", 3),
+    ]  # fmt: skip
+    beyond = of_window(store, run, "fixed:100s..200s", "*", "recompute")
+    figures = {name for name, value in beyond.items() if value is not None}
+    assert figures == {"run_id", "method", "basis"}
+    assert beyond["basis"] == "unknown"
 
 
 def test_a_window_has_its_own_requests_and_their_time(store: Path, fixtures: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from trueput.cli.commands.runs import _complete
-from trueput.cli.pages.show_page import _claim, _ledger, _outcomes, draw
+from trueput.cli.pages.show_page import _claim, _ledger, _outcomes, _recompute, draw
 
 
 @pytest.mark.parametrize(
@@ -167,3 +167,27 @@ def test_a_claim_of_the_whole_load_is_not_set_against_a_part(rule: str, shown: s
     _outcomes(Console(file=out, width=160), row)
     (said,) = [line.strip() for line in out.getvalue().splitlines() if "claims" in line]
     assert said == shown
+
+
+def test_recompute_that_is_bounded_is_told_alike_above_and_in_the_ledger() -> None:
+    """Its time lies between 0.2 and 3 s; iterations that show some took 0.25 s of it."""
+    row: dict[str, Any] = defaultdict(lambda: None)
+    row |= {"method": "shape", "basis": "bounded", "recomputed_tokens_low": 7,
+            "recompute_ns_low": 200_000_000, "recompute_ns_high": 3_000_000_000}  # fmt: skip
+    cells = {("decode", "unknown"): 2_750, ("recompute", "unknown"): 250, ("idle", "none"): 1_000}
+    ledger = [
+        {"work": work, "outcome": outcome, "time_ns": ms * 10**6, "devices": 1,
+         "window_ns": 4 * 10**9, "basis": "reported" if work == "idle" else "bounded",
+         "time_ns_low": 200_000_000, "time_ns_high": 3_000_000_000}
+        for (work, outcome), ms in cells.items()
+    ]  # fmt: skip
+    found: dict[str, list[dict[str, Any]]] = {
+        "recompute": [row], "gpu_ledger": ledger, "gpu_idle": []
+    }  # fmt: skip
+    out = io.StringIO()
+    console = Console(file=out, width=160)
+    _recompute(console, found)
+    assert "7 to unknown" in out.getvalue()
+    assert "200 ms to 3.00 s" in out.getvalue()
+    _ledger(console, found)
+    assert "recompute: 200 ms to 3.00 s; what single iterations show" in out.getvalue()

@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from gate.made_up import run
+from gate.made_up import SECOND, run
 from gate.served import BROKEN, SLO, kept, usual
 
+from trueput.gate.comparability import compare_sides
 from trueput.gate.figures import RunFigures
-from trueput.gate.outside_window import Outside, outside, outside_gap
+from trueput.gate.outside_window import Outside, few_notes, outside, outside_gap
 from trueput.gate.verdict import GateResult, Verdict
 from trueput.verbs.gate import gate
 from trueput.verbs.opening import Reading
@@ -20,7 +21,7 @@ def cut(outcomes: str, inside: int, rule: str | None = "fixed") -> RunFigures:
     """Return a run whose window holds its first `inside` requests."""
     whole, within = run("a", outcomes), run("a", outcomes[:inside])
     row = dict(within.goodput or {}) | {"window_rule": rule}
-    return replace(whole, goodput=row)
+    return replace(whole, goodput=row, window=None if rule is None else (0, 50 * SECOND))
 
 
 def test_what_lies_outside_is_counted() -> None:
@@ -51,6 +52,24 @@ def test_more_losses_outside_hold_back(base: str, cand: str, listed: bool, held:
     assert found is None or (found[1].blocks, found[1].holds_back) == (False, held)
 
 
+@pytest.mark.parametrize(("load", "inside", "blocks"), [(60, 41, False), (70, 40, True)])
+def test_what_was_asked_is_of_the_whole_load(load: int, inside: int, blocks: bool) -> None:
+    """One more arrival inside the window's edge is no other load; ten more planned requests are."""
+    base, cand = (
+        replace(cut("g" * planned, held), planned_fixed=True)
+        for planned, held in ((60, 40), (load, inside))
+    )
+    found = [d for d in compare_sides([base], [cand]) if d.aspect == "planned_requests"]
+    assert [(d.baseline, d.candidate, d.blocks) for d in found] == [("60", "70", True)] * blocks
+
+
+@pytest.mark.parametrize(("planned", "inside", "few"), [(60, 4, 1), (60, 10, 0), (5, 5, 0)])
+def test_a_window_of_few_requests_is_told(planned: int, inside: int, few: int) -> None:
+    notes = few_notes([cut("g" * planned, inside)])
+    assert len(notes) == few
+    assert all("`fixed` holds 4 of its 60 requests" in note.text for note in notes)
+
+
 def test_a_window_that_ends_before_the_engine_died_does_not_pass(tmp_path: Path) -> None:
     """60 requests in 30 s, the last fifteen broken off; the window ends after 20 s."""
     dead = [*usual()[:45], *(replace(BROKEN, prompt=r.prompt) for r in usual()[45:])]
@@ -65,10 +84,10 @@ def test_a_window_that_ends_before_the_engine_died_does_not_pass(tmp_path: Path)
 
     whole, found = judged(again), judged(cand)
     assert whole.verdict is Verdict.PASS
-    # 41 sends in 0 s..20 s, one each half second: 19 of 60 are left out in each of three runs
-    assert any("57 of 180 requests, 0 of them lost" in note.text for note in whole.notes)
+    # 40 sends before 20 s, one each half second: 20 of 60 are left out in each of three runs
+    assert any("60 of 180 requests, 0 of them lost" in note.text for note in whole.notes)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.candidates[0].reason == "more requests were lost outside the window"
-    assert any("57 of 180 requests, 45 of them lost" in note.text for note in found.notes)
+    assert any("60 of 180 requests, 45 of them lost" in note.text for note in found.notes)
     (held,) = [d for d in found.candidates[0].comparability if d.holds_back]
-    assert (held.aspect, held.candidate) == ("outside_window", "19 of 60 requests, 15 of them lost")
+    assert (held.aspect, held.candidate) == ("outside_window", "20 of 60 requests, 15 of them lost")

@@ -77,8 +77,15 @@ def test_hidden_files_and_folders_are_not_looked_at(tmp_path: Path) -> None:
     write_log(tmp_path / "run" / "server.log")
     write_log(tmp_path / "run" / ".old" / "server.log")
     write_log(tmp_path / "run" / ".server.log.swp")
+    write_log(tmp_path / "run" / "..data" / "server.log")  # as mounted volumes have beside it
     (only,) = find_runs(tmp_path / "run")
     assert list(only.files) == ["server.log"]
+
+
+def test_two_dots_hide_no_file(tmp_path: Path) -> None:
+    write_log(tmp_path / "run" / "..server.log")
+    (only,) = find_runs(tmp_path / "run")
+    assert list(only.files) == ["..server.log"]
 
 
 def test_truth_files_are_never_part_of_a_run(tmp_path: Path) -> None:

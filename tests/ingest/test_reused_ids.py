@@ -251,3 +251,7 @@ def test_ten_records_are_ten_requests(tmp_path: Path, vantage: str, ids: str) ->
     assert longest == [{"ns": 10**9}]
     code = "RECORDS011" if ids == "missing" else "ATTR013"
     assert ask(CODES) == [{"code": code, "severity": "warning", "occurrences": 5}]
+    if ids == "again":
+        (told,) = ask("SELECT text FROM problems")
+        by = "the engine's own ids and times" if vantage == "engine" else "; their times"
+        assert f"{by} tell them apart" in told["text"]

@@ -138,14 +138,25 @@ def _named(rows: Mapping[str, Sequence[_Row]]) -> Told | None:
     if reused:
         first, times = reused[0]
         text = (
-            f"{len(reused)} ids name {sum(n for _, n in reused)} requests (`{first}` {times}); the "
-            "engine's own ids and times tell them apart, and the k-th has `#k` behind its id"
+            f"{len(reused)} ids name {sum(n for _, n in reused)} requests (`{first}` {times}); "
+            f"{_apart_by(rows, dict(reused))}, and the k-th has `#k` behind its id"
         )
         told.problems.append(Problem("ATTR013", Severity.WARNING, text, count=len(reused)))
     if copies:
         text = f"{copies} records of requests stand in the files twice; each is counted once"
         told.problems.append(Problem("ATTR014", Severity.WARNING, text, count=copies))
     return told
+
+
+def _apart_by(rows: Mapping[str, Sequence[_Row]], reused: Mapping[str, int]) -> str:
+    """Say what told the requests of reused ids apart, of what there is."""
+    records = [row.record for name in reused for row in rows[name]]
+    has_times = any(record.start is not None for record in records)
+    if any(record.vantage in {"engine", "log"} for record in records):
+        return "the engine's own ids and times tell them apart"
+    if has_times:
+        return "their times tell them apart"
+    return "each record counts as one, in the order of the file"
 
 
 def _without_copies(rows: Sequence[_Row], told: Told) -> list[_Row]:

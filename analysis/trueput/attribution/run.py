@@ -39,7 +39,7 @@ PROBLEM_CODES = {
     "ATTR010": "The steps of a profile are at other times than the same steps elsewhere.",
     "ATTR011": "The steps of a profile are no stretch of the log's iterations.",
     "ATTR012": "Grouping the events of requests failed; each question does it again.",
-    "ATTR013": "Ids that name several requests; engine ids and times tell them apart.",
+    "ATTR013": "Ids that name several requests; they are told apart by what the files hold.",
     "ATTR014": "Records of requests that stand in the files twice; each is counted once.",
     "ATTR015": "Iterations that stand in the engine's log twice; each is counted once.",
 }

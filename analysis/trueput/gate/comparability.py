@@ -218,12 +218,10 @@ def _planned(baseline: Sequence[RunFigures], candidate: Sequence[RunFigures]) ->
     runs = (*baseline, *candidate)
     told = [run.planned_fixed is not None for run in runs]
     partly = any(told) and not all(told)
-    found = _values(
-        "planned_requests", baseline, candidate, lambda run: run.count("planned"), False
-    )
+    found = _values("planned_requests", baseline, candidate, lambda run: run.load_planned, False)
     if found is None and partly:
         before, after = (
-            ", ".join(sorted({str(run.count("planned")) for run in side}))
+            ", ".join(sorted({str(run.load_planned) for run in side}))
             + ("" if all(run.planned_fixed is not None for run in side) else " recorded")
             for side in (baseline, candidate)
         )
@@ -231,8 +229,8 @@ def _planned(baseline: Sequence[RunFigures], candidate: Sequence[RunFigures]) ->
         return Difference("planned_requests", before, after, what, False, holds_back=True)
     if found is None or "unknown" in (found.baseline, found.candidate):
         return found if found is None else replace(found, holds_back=True)
-    counts_b = [run.count("planned") or 0 for run in baseline]
-    counts_c = [run.count("planned") or 0 for run in candidate]
+    counts_b = [run.load_planned or 0 for run in baseline]
+    counts_c = [run.load_planned or 0 for run in candidate]
     size = sum(counts_c) / len(counts_c) - sum(counts_b) / len(counts_b)
     fixed = all(run.planned_fixed for run in runs)
     note = "" if fixed else "; not known to be fixed by the client"

@@ -179,6 +179,17 @@ class RunFigures:
         return self.requests.within("end_ns", *self.window)
 
     @property
+    def load_planned(self) -> int | None:
+        """Planned requests of the whole load, whatever the window; ``None`` where not known.
+
+        Comparability is of the load: which of its requests a window's edge takes in is not asked.
+        """
+        inside = self.count("planned")
+        if self.window is None or inside is None:
+            return inside
+        return len(self.requests)
+
+    @property
     def window_ns(self) -> int | None:
         """Length of the run's window in ns."""
         return whole(self.goodput, "window_ns")
@@ -221,7 +232,8 @@ class RunFigures:
         known = [count for count in counts if count is not None]
         if any(known) or (not known and len(self.requests)):
             return None
-        return "holds no request" if known else "no request was observed"
+        where = " in its window" if self.window is not None else ""
+        return f"holds no request{where}" if known else "no request was observed"
 
 
 def _rate(row: Row) -> float | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trueput.gate.figures import RunFigures, text
 from trueput.gate.loads import Difference, Gap
 from trueput.gate.policy import Note
-from trueput.gate.samples import lost_share
+from trueput.gate.samples import FEWEST_GOOD, lost_share
 
 ASPECT = "outside_window"
 #: Points from which on a difference is listed.
@@ -45,7 +45,7 @@ class Outside:
 def outside(run: RunFigures) -> Outside | None:
     """Return what lies outside a run's window; ``None`` where the window is all, or not known.
 
-    A request without a send counts as inside, as in the view `goodput`.
+    A request that was never sent lies outside, unless its planned instant is known to lie inside.
     """
     import numpy as np
 
@@ -102,3 +102,22 @@ def outside_notes(sides: Sequence[tuple[str, Sequence[RunFigures]]]) -> tuple[No
 
 
 _COUNTS = ("requests", "lost", "planned")
+
+
+def few_notes(runs: Sequence[RunFigures]) -> tuple[Note, ...]:
+    """Say of each run of which the window holds a handful of its many requests that it does."""
+    return tuple(
+        Note("warning", f"{run.run_id}: {_few(run, inside)}", "runs")
+        for run in runs
+        if run.window is not None
+        and (inside := run.count("planned")) is not None
+        and inside < min(FEWEST_GOOD, len(run.requests))
+    )
+
+
+def _few(run: RunFigures, inside: int) -> str:
+    rule = text(run.goodput, "window_rule")
+    return (
+        f"the window `{rule}` holds {inside} of its {len(run.requests)} requests, too few to tell "
+        "its rates and shares from chance"
+    )

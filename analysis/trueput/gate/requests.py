@@ -149,13 +149,11 @@ class Requests:
     def within(self, name: str, from_ns: int, to_ns: int) -> Requests:
         """Return the requests whose instant ``name`` lies in a window.
 
-        Offsets of the found ones count from its begin. A request without that instant counts as
-        inside, as in the view `goodput`.
+        Offsets of the found ones count from its begin. A request without that instant is in no
+        window that cuts the load, as in the view `goodput`.
         """
-        import numpy as np
-
         at = self.numbers[name]
-        chosen = np.isnan(at) | ((at >= from_ns) & (at <= to_ns))
+        chosen = (at >= from_ns) & (at <= to_ns)
         numbers = {
             column: values[chosen] - (from_ns if column in _OFFSETS else 0)
             for column, values in self.numbers.items()

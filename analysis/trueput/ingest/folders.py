@@ -81,8 +81,11 @@ class Claim:
 
 
 def ignored(name: str) -> bool:
-    """Return whether a file is never looked at: hidden files and ground truth (`truth_*`)."""
-    return name.startswith((".", "truth_"))
+    """Return whether a file is never looked at: hidden files and ground truth (`truth_*`).
+
+    One dot hides a file; a name that begins with two was not meant to be hidden.
+    """
+    return name.startswith("truth_") or (name.startswith(".") and not name.startswith(".."))
 
 
 NEVER_DATA = (".md", ".rst", ".py", ".toml", ".html", ".sh", ".ipynb")

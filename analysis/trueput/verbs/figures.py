@@ -66,7 +66,7 @@ _NUMBERS = {
     "end_ns": "coalesce(o.ended_at_ns, o.sent_at_ns + o.e2e_ns) - s.start_ns",
 }
 _WINDOWS = """
-SELECT w.run_id, w.from_ns - s.start_ns AS from_ns, w.to_ns - s.start_ns AS to_ns
+SELECT w.run_id, w.from_ns - s.start_ns AS from_ns, w.until_ns - s.start_ns AS to_ns
 FROM int_run_windows AS w
 JOIN (
   SELECT run_id, min(sent_at_ns) AS start_ns FROM request_outcomes
@@ -74,7 +74,7 @@ JOIN (
 ) AS s ON s.run_id = w.run_id
 WHERE w.window_rule <> 'all' AND w.from_ns IS NOT NULL AND s.start_ns IS NOT NULL
 """
-"""Windows that cut the load, as offsets from its first send."""
+"""Windows that cut the load, as offsets of their first and last instant from its first send."""
 
 _CLASS_COUNTS = """
 SELECT run_id, {counts}, count(*) AS planned

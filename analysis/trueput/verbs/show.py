@@ -21,7 +21,7 @@ JOIN request_recompute AS v ON v.run_id = p.run_id AND v.request_id = p.request_
 JOIN request_outcomes AS o ON o.run_id = p.run_id AND o.request_id = p.request_id
 LEFT JOIN int_windows AS w ON w.run_id = o.run_id AND w.session IS NOT DISTINCT FROM o.session
 WHERE v.preemptions > 0 AND p.is_load
-  AND is_inside(w.window_rule, o.sent_at_ns, w.from_ns, w.to_ns)
+  AND is_inside(w.window_rule, o.sent_at_ns, w.from_ns, w.until_ns)
 ORDER BY coalesce(p.requeue_ns, 0) + coalesce(p.recompute_ns, 0) DESC, p.request_id
 LIMIT 5
 """

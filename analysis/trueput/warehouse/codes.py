@@ -19,4 +19,9 @@ PROBLEM_CODES: Mapping[str, str] = {
     "COVER002": "The engine's log begins after the load's first token, or ends before its end.",
     "COVER003": "The engine's log schedules fewer tokens than the load received or was counted.",
     "COVER004": "A file of the engine's record is damaged.",
+    "WINDOW001": "Nothing was observed in the window, or nothing places the load in time.",
+    "WINDOW002": "Requests without an instant: of the whole load, or perhaps of the window.",
+    "WINDOW003": "The window holds only few of the load's requests.",
+    "WINDOW004": "Iterations were printed in the seconds that the ends of the window divide.",
+    "WINDOW005": "The window ends after the load.",
 }

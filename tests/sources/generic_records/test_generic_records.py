@@ -145,6 +145,40 @@ def test_more_tokens_than_a_request_can_have_are_unknown(tmp_path: Path) -> None
     assert "RECORDS006" in found["problems"]
 
 
+TIMES = {
+    "file": "a.jsonl", "vantage": "client",
+    "names": {"sent_at": "s", "first_token_at": "f", "ended_at": "e"},
+    "units": {"s": "s", "f": "s", "e": "s"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("clock", "second", "told"),
+    [
+        ("utc", "1800000000.5, 1800000000.6, 1800000001.5", []),
+        ("utc", "1800000000.5, 1800000000.5, 1800000000.5", []),  # all at once
+        ("utc", "1800000000.5, null, 1800000000", []),  # an end that was cut to its second
+        ("utc", "1800000000.5, 1800000000.4999, 1800000001", []),  # a rounding
+        ("utc", "1800000002, 1800000003.5, 1800000001", ["`e` lies 2.5 s before `f`"]),
+        ("utc", "1800000002, 1800000000.5, 1800000003", ["`f` lies 1.5 s before `s`"]),
+        ("monotonic", "-1, 1, 2", ["`s` is before the begin of its clock"]),
+    ],
+)
+def test_instants_in_no_possible_order_are_counted_and_the_first_is_named(
+    tmp_path: Path, clock: str, second: str, told: list[str]
+) -> None:
+    """The first of three records is right; the second and the third are alike."""
+    cells = [f'"{name}": {cell}' for name, cell in zip("sfe", second.split(", "), strict=True)]
+    good = '{"s": 1, "f": 1.5, "e": 2}' if clock == "monotonic" else '{"s": 1800000000}'
+    rows = [good, *(["{" + ", ".join(cells) + "}"] * 2)]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(rows))
+    options = ReadOptions(run_toml={"columns": {**TIMES, "clock": clock}}, relative_path=path.name)
+    items = list(SOURCE.read(path, options))
+    found = [i for i in items if isinstance(i, Problem) and i.code == "RECORDS012"]
+    assert [(p.text, p.line, p.count) for p in found] == [(text, 2, 2) for text in told]
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [

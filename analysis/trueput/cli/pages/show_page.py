@@ -169,9 +169,17 @@ def _recompute(console: Console, found: Found) -> None:
         count(row["preempted_requests"]),
         tokens,
         percent(row["recomputed_ratio"]),
-        span(row["recompute_ns"]),
+        _bounded_span(row, "recompute_ns"),
     ]
     table(console, names, [cells], right=names)
+
+
+def _bounded_span(row: dict[str, Any], name: str) -> str:
+    """Return a span, or what it lies between where only that is known."""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    if row[name] is not None or low is None:
+        return span(row[name])
+    return f"{span(low)} to {'unknown' if high is None else span(high)}"
 
 
 def _ledger(console: Console, found: Found) -> None:
@@ -218,6 +226,14 @@ def _ledger(console: Console, found: Found) -> None:
                 [[*line[:at], *line[at + 1 :]] for line in lines],
             )
     table(console, names, lines, right=("time", "share", *filter(None, names[3:])))
+    again = [r for r in rows if r["work"] == "recompute" and r["time_ns"]]
+    if again and not on_gpu and all(r["recompute_ns"] is None for r in found["recompute"]):
+        low, high = (sum(r[f"time_ns_{end}"] for r in again) for end in ("low", "high"))
+        say(
+            console,
+            f"recompute: {span(low)} to {span(high)}; what single iterations show is taken from "
+            "prefill and decode, which may hold more",
+        )
     if on_gpu and any(r["basis"] == "bounded" for r in idle):
         low, at, most = (sum(r[f"time_ns{end}"] for r in idle) for end in ("_low", "", "_high"))
         if at == most:

@@ -47,6 +47,8 @@ Several files are several tables `[[columns]]`, each followed by its own `[colum
   floats. `gaps` takes a list (JSON only).
 - An instant that lands before 2000 or after 2100 on clock `utc` or `local`, or after 2000 on the
   others, is in another unit or on another clock: reported, and NULL.
+- Instants that are in no possible order (an end or a token before the send) are reported, and
+  kept: which of them is wrong the record does not say (RECORDS012).
 - Outcome words become a status: good and late are `ok`, rejected `refused`, unfinished `running`;
   failed, aborted and not_sent keep their name; unknown is NULL.
 - `output_tokens_source` may stand in `[columns]` as a fixed word; without it the count is the
@@ -93,6 +95,7 @@ PROBLEM_CODES: Final = {
     "RECORDS010": "a record says that it ended well and holds an HTTP status of 400 or more; "
     "it counts as failed",
     "RECORDS011": "records have no id; each counts as a request that is joined with no other",
+    "RECORDS012": "instants of a record contradict each other, or are before their clock's begin",
 }
 
 

@@ -24,6 +24,10 @@ _ISO: Final = re.compile(
 )
 _BOOLS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _MAX_TEXT: Final = 200
+_IN_ORDER: Final = (
+    "sent_at_ns", "arrived_at_ns", "first_token_at_ns", "last_token_at_ns", "ended_at_ns",
+)  # fmt: skip
+"""Instants of one record, in the order in which they happen."""
 
 _NAME = re.compile(r"[\w.-]{1,40}")
 _MAX_WORDS = 16
@@ -46,6 +50,10 @@ class Reader:
         self._file = file
         names = {item.ours.name for item in plan.fields}
         self._ids = [name for name in ("request_id", "correlation_id") if name in names]
+        self._ordered = sorted(
+            (item for item in plan.fields if item.ours.name in _IN_ORDER),
+            key=lambda item: _IN_ORDER.index(item.ours.name),
+        )
         self._nameless: list[int] = []
         self._seen: set[str] = set()
         self._words: set[str] = set()
@@ -76,6 +84,7 @@ class Reader:
             text = f"`{item.theirs}` holds HTTP {row['http_status']} where the status is a good one"
             self._note("RECORDS010", item, text)
             row["status"] = "http_error"
+        self._in_order(row)
         self._name(row, place)
         if row.get("output_tokens") is not None:
             row["output_tokens_source"] = plan.tokens_source
@@ -98,6 +107,26 @@ class Reader:
             yield Problem("RECORDS011", Severity.WARNING, text, self._nameless[0] + 1, count)
         for (code, _), tally in self._tallies.items():
             yield Problem(code, tally.severity, tally.text[:200], tally.line, tally.count)
+
+    def _in_order(self, row: Mapping[str, Any]) -> None:
+        """Count instants that cannot be: before the send, or before what they follow.
+
+        They stay as they are: which of two is wrong, the record does not say. An instant without
+        a fraction of a second was perhaps cut to its second.
+        """
+        last: tuple[Field, int] | None = None
+        for item in self._ordered:
+            at = row.get(item.ours.name)
+            if at is None:
+                continue
+            if at < 0:
+                self._note("RECORDS012", item, f"`{item.theirs}` is before the begin of its clock")
+            elif last is not None and at + _resolution_ns(at) <= last[1]:
+                before = last[0].theirs
+                text = f"`{item.theirs}` lies {(last[1] - at) / 1e9:.6g} s before `{before}`"
+                self._note("RECORDS012", item, text, before)
+            if last is None or at > last[1]:
+                last = item, at
 
     def _name(self, row: dict[str, Any], place: int) -> None:
         """Give an engine's record that has no id of its own the client's, else its place."""
@@ -174,6 +203,11 @@ class Reader:
             return ns
         self._note("RECORDS005", item, text + "; another unit or clock?")
         return None
+
+
+def _resolution_ns(at_ns: int) -> int:
+    """Return what an instant may have been cut by: a second where it is whole ones, else 1 ms."""
+    return 10**9 if at_ns % 10**9 == 0 else 10**6
 
 
 def _word(cell: Any) -> str:

@@ -1,5 +1,10 @@
--- One row per scrape of a run at which requests were running or waiting, or had just finished.
-SELECT run_id, at_ns
+-- One row per scrape of a run at which requests were running or waiting, or had just finished, or
+-- were to before the next one.
+-- had_begun: a request had come by then; not_ended: one was there, or ended after it. The load began
+-- before the first scrape that had_begun and ended after the last that is not_ended.
+SELECT run_id, at_ns,
+  coalesce(present > 0, false) OR coalesce(finished > lag(finished) OVER (PARTITION BY run_id ORDER BY at_ns), false) AS had_begun,
+  coalesce(present > 0, false) OR coalesce(lead(finished) OVER (PARTITION BY run_id ORDER BY at_ns) > finished, false) AS not_ended
 FROM (
   SELECT
     run_id, at_ns,

@@ -2,8 +2,17 @@
 -- Spans are floating, so that nonsense in a file cannot overflow. slack_ns is what a client may be
 -- short of the engine: 5 ms, and two steps, since a client may stop its clock at the last token that
 -- has content.
+-- sequences: answers that the request asked for (n), each with a first token of its own: by the children
+-- that the engine numbered (`1_cmpl-...` is the second of them), at least by the output limit of one.
+-- NULL where nothing says, or where ids in order of text do not tell which number is the last.
 SELECT
   q.run_id, q.session, q.output_tokens,
+  CASE WHEN e.engine_request_id >= '9_' AND e.engine_request_id < '9`' THEN NULL
+    WHEN e.engine_request_id >= '0' AND e.engine_request_id < ':' AND regexp_matches(e.engine_request_id, '^\d_') THEN
+      CAST(left(e.engine_request_id, 1) AS BIGINT) + 1
+    WHEN q.output_tokens > q.asked THEN CAST(ceil(ratio(q.output_tokens, q.asked)) AS BIGINT)
+    WHEN e.engine_request_id IS NOT NULL OR (q.eos_ignored AND q.output_tokens = q.asked) THEN 1
+  END AS sequences,
   CAST(q.e2e_ns AS DOUBLE) AS e2e_ns,
   CAST(q.ttft_ns AS DOUBLE) AS ttft_ns,
   CAST(list_sum(q.gaps_ns) AS DOUBLE) AS gaps_ns,

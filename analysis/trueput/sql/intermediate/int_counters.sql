@@ -1,7 +1,8 @@
 -- One row per run, engine, life of the engine, metric and label set of a counter or histogram part:
 -- how much it grew while it was scraped, and how much of that lies in the run's window.
 -- Formula: last minus first scrape; a counter that restarts begins a new life at 0. growth_least is
--- between scrapes inside the window, growth_most from the last scrape before it to the first after it.
+-- between scrapes inside the window, growth_most from the last scrape before it to the first after it;
+-- NULL for a window before the first scrape or after the last one.
 -- Null rule: a series that was never scraped has no row; absence is not zero. What no counter can
 -- have counted is NULL.
 WITH series AS (
@@ -26,8 +27,11 @@ WITH series AS (
     CASE WHEN incarnation > 0 THEN 0 ELSE first_value END AS base,
     -- a life begins between the last scrape of the one before and its own first
     CASE WHEN incarnation > 0
-      THEN lag(last_at_ns) OVER (PARTITION BY run_id, engine, metric, labels, kind, le ORDER BY incarnation) END AS begun_after_ns
+      THEN lag(last_at_ns) OVER (PARTITION BY run_id, engine, metric, labels, kind, le ORDER BY incarnation) END AS begun_after_ns,
+    -- a window that cuts the load and holds no time between two scrapes of the series
+    window_rule <> 'all' AND NOT (from_ns < max(last_at_ns) OVER whole AND to_ns > min(first_at_ns) OVER whole) AS is_unseen
   FROM series
+  WINDOW whole AS (PARTITION BY run_id, engine, metric, labels, kind, le)
 )
 SELECT
   run_id, engine, incarnation, metric, labels, kind, le, window_rule,
@@ -37,6 +41,7 @@ SELECT
   CASE WHEN from_ns IS NULL OR (last_at_ns >= from_ns AND coalesce(begun_after_ns, first_at_ns) < to_ns)
     THEN last_value - base ELSE 0 END AS life_growth,
   CASE WHEN from_ns IS NULL THEN CASE WHEN coalesce(window_rule, 'all') = 'all' THEN last_value - base END
+    WHEN is_unseen THEN NULL
     WHEN begun_after_ns >= to_ns THEN 0
     ELSE greatest(coalesce(after_value, last_value) - coalesce(before_value, base), 0) END AS growth_most,
   CASE WHEN from_ns IS NULL THEN CASE WHEN coalesce(window_rule, 'all') = 'all' THEN last_value - base ELSE 0 END

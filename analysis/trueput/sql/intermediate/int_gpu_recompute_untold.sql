@@ -37,7 +37,7 @@ WITH runs AS (
   ) AS p
     ON p.run_id = t.run_id AND p.engine = t.engine AND p.incarnation = t.incarnation AND p.step_ix = t.step_ix
   WHERE NOT t.dummy AND k.recomputed_tokens > 0 AND p.run_id IS NULL
-    AND step_is_inside('all', t.logged_at_ns, r.from_ns, r.to_ns)
+    AND step_is_inside('all', t.logged_at_ns, r.from_ns, r.to_ns, r.from_ns, r.to_ns)
   GROUP BY t.run_id
 ), by_iteration AS (
   SELECT DISTINCT run_id FROM raw.step_work WHERE recomputed_tokens > 0

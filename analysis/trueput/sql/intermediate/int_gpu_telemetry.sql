@@ -13,7 +13,7 @@ WITH inside AS (
   WHERE s.value IS NOT NULL AND s.device IS NOT NULL
     AND s.metric IN ('gpu_util', 'engine_active', 'sm_active', 'tensor_active', 'dram_active', 'power',
       'power_average', 'power_instant', 'energy')
-    AND (s.at_ns IS NULL OR w.from_ns IS NULL OR s.at_ns BETWEEN w.from_ns AND w.to_ns)
+    AND coalesce(s.at_ns BETWEEN w.from_ns AND w.to_ns, w.window_rule = 'all')
 ), chosen AS (
   SELECT * FROM inside
   QUALIFY choice = min(choice) OVER (PARTITION BY run_id, device, metric)

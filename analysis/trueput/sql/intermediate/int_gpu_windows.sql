@@ -18,7 +18,7 @@ WITH captured AS (
 ), asked AS (
   SELECT c.run_id, c.first_ns, c.last_ns, w.from_ns, w.to_ns, w.window_ns,
     r.run_id IS NOT NULL AS has_requests,
-    coalesce(w.window_rule = 'fixed', false) AS is_fixed,
+    coalesce(w.asked_rule = 'fixed', false) AS is_fixed,
     -- a window that counts from the profile's own first operation needs no common clock
     coalesce(w.from_ns IS NOT NULL AND (c.has_clock OR (r.run_id IS NULL AND w.origin_ns = c.first_ns)), false) AS is_reached
   FROM captured AS c

@@ -1,7 +1,9 @@
 -- One row per run, kind of work and outcome: the weights by which that work's time is shared out.
 -- Where the replay tells which requests an iteration served, the weight is the iteration time that
 -- went to them (int_step_shares), in ns. Elsewhere it is what requests of each outcome had computed
--- that were there in the window: uncached prompt tokens, decoded tokens, recomputed tokens.
+-- that were there in the window: uncached prompt tokens, decoded tokens, recomputed tokens. Requests of
+-- unknown end are among them; and where the lengths of some are not known, or an engine's record alone
+-- leaves a tenth and more unnamed, what iterations scheduled beyond the known ones is of unknown outcome.
 -- weight_low and weight_high: what the weight must lie between, of the same whole, where cached tokens
 -- of requests are unknown and a prefix cache may be on, or where requests were there only in part.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
@@ -14,22 +16,48 @@ WITH placed AS (
       OR coalesce(q.sent_at_ns >= w.from_ns AND q.ended_at_ns <= w.to_ns, false) AS is_within
   FROM int_outcomes AS q
   JOIN int_run_windows AS w ON w.run_id = q.run_id
-), tokens AS (
+), told AS (
   SELECT
     o.run_id,
     coalesce(o.outcome, 'unknown') AS outcome,
     sum(greatest(0, coalesce(o.prompt_tokens, 0) - coalesce(o.cached_prompt_tokens, 0))) AS prefill,
-    -- of a prompt that a cache may hold at least one token is computed
-    sum(CASE WHEN NOT o.is_within THEN 0 WHEN o.cached_prompt_tokens IS NULL AND NOT c.cache_is_off THEN least(o.prompt_tokens, 1)
+    -- of a prompt that a cache may hold at least one token is computed; none of it where nothing came back
+    sum(CASE WHEN NOT o.is_within OR (o.complete IS DISTINCT FROM true AND coalesce(o.output_tokens, 0) = 0 AND o.ttft_ns IS NULL)
+      THEN 0 WHEN o.cached_prompt_tokens IS NULL AND NOT c.cache_is_off THEN least(o.prompt_tokens, 1)
       ELSE greatest(0, coalesce(o.prompt_tokens, 0) - coalesce(o.cached_prompt_tokens, 0)) END) AS prefill_least,
     sum(greatest(0, coalesce(o.output_tokens, 0) - 1)) AS decode,
     sum(CASE WHEN o.is_within THEN greatest(0, coalesce(o.output_tokens, 0) - 1) ELSE 0 END) AS decode_least,
-    sum(coalesce(v.recomputed_tokens, 0)) AS recompute
+    sum(coalesce(v.recomputed_tokens, 0)) AS recompute,
+    count(*) FILTER (o.prompt_tokens IS NULL) AS prompts_open,
+    count(*) FILTER (o.output_tokens IS NULL) AS outputs_open
   FROM placed AS o
   JOIN int_prefix_caches AS c ON c.run_id = o.run_id
   LEFT JOIN raw.request_recompute AS v ON v.run_id = o.run_id AND v.request_id = o.request_id
-  WHERE o.is_there AND (o.engine_status IS NOT NULL OR o.output_tokens > 0)
+  WHERE o.is_there AND (o.engine_status IS NOT NULL OR o.output_tokens > 0 OR o.outcome = 'unknown')
   GROUP BY o.run_id, coalesce(o.outcome, 'unknown')
+), tokens AS (
+  SELECT run_id, outcome, sum(prefill) AS prefill, sum(prefill_least) AS prefill_least, sum(decode) AS decode,
+    sum(decode_least) AS decode_least, sum(recompute) AS recompute
+  FROM (
+    SELECT run_id, outcome, prefill, prefill_least, decode, decode_least, recompute FROM told
+    UNION ALL
+    SELECT run_id, 'unknown', CASE WHEN prompts_open > 0 OR prefill_more * 10 > context_tokens THEN prefill_more ELSE 0 END, 0,
+      CASE WHEN outputs_open > 0 OR decode_more * 10 > sequences THEN decode_more ELSE 0 END, 0, 0
+    FROM (
+      SELECT s.*, k.prompts_open, k.outputs_open,
+        greatest(0, s.context_tokens - k.prefill) AS prefill_more, greatest(0, s.sequences - k.decode) AS decode_more
+      FROM (
+        SELECT run_id, sum(context_tokens) AS context_tokens, sum(generation_requests) AS sequences FROM int_steps GROUP BY run_id
+      ) AS s
+      JOIN (
+        SELECT run_id, sum(prefill) AS prefill, sum(decode) AS decode, sum(prompts_open) AS prompts_open, sum(outputs_open) AS outputs_open
+        FROM told GROUP BY run_id
+      ) AS k ON k.run_id = s.run_id
+      JOIN int_run_facts AS f ON f.run_id = s.run_id
+      -- a client's or a server's record names its requests; an engine's may name only some
+      WHERE k.prompts_open > 0 OR k.outputs_open > 0 OR NOT (f.has_client OR f.has_server)
+    )
+  ) GROUP BY run_id, outcome
 ), by_tokens AS (
   SELECT run_id, 'prefill' AS work, outcome, prefill AS weight,
     whole_below(coalesce(ratio(prefill_least, prefill_least + sum(prefill) OVER part - prefill) * sum(prefill) OVER part,

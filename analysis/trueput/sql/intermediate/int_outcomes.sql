@@ -3,12 +3,14 @@
 -- outcome partitions the planned requests; it is NULL for a complete request of a run without an
 -- objective, which is neither good nor late. Planned requests without any record are rows too
 -- (not_sent; unknown where only finished requests leave a record), and so are refusals that only an access line tells of (rejected, no id).
+-- placed_at_ns is where one without a send stands in time: when it was planned, or when it was refused.
 SELECT
   run_id, session, request_id, row_ix, replica, label, outcome, failure_kind, missed_slo,
   nullif(ruling, 'unknown') = 'complete' AS complete,
   ttft_ns, tpot_ns, itl_p99_ns, longest_gap_ns, e2e_ns, client_delay_ns, client_queue_ns,
   prompt_tokens, c_prompt_tokens AS client_prompt_tokens, cached_prompt_tokens, output_tokens, asked AS asked_output_tokens,
-  CASE WHEN ruling <> 'not_sent' THEN sent_at_ns END AS sent_at_ns, ended_at_ns,
+  CASE WHEN ruling <> 'not_sent' THEN sent_at_ns END AS sent_at_ns,
+  CASE WHEN ruling = 'not_sent' THEN scheduled_at_ns END AS placed_at_ns, ended_at_ns,
   coalesce(v_preemptions, preemptions) AS preemption_count,
   http_status, c_status AS client_status,
   coalesce(s_bad_status, s_good_status) AS server_status,
@@ -18,7 +20,8 @@ FROM int_judged
 UNION ALL BY NAME
 SELECT p.run_id, p.session,
   CASE WHEN missing.row_number >= p.rows_missing THEN 'rejected' WHEN x.run_id IS NULL THEN 'not_sent' ELSE 'unknown' END AS outcome,
-  CASE WHEN missing.row_number >= p.rows_missing OR x.run_id IS NULL THEN false END AS complete
+  CASE WHEN missing.row_number >= p.rows_missing OR x.run_id IS NULL THEN false END AS complete,
+  CASE WHEN missing.row_number >= p.rows_missing THEN p.refused_at_ns[missing.row_number - p.rows_missing + 1] END AS placed_at_ns
 FROM int_planned AS p
 LEFT JOIN int_finished_only AS x ON x.run_id = p.run_id,
   unnest(range(coalesce(p.rows_missing, 0) + p.refused_without_id)) AS missing(row_number)

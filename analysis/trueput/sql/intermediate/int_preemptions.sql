@@ -8,9 +8,11 @@ WITH said AS (
   SELECT e.run_id, e.at_ns, e.cumulative, coalesce(w.window_rule, 'all') AS window_rule,
     -- what has no place in a window that cuts the load cannot be counted in it
     coalesce(w.window_rule, 'all') <> 'all' AND (w.from_ns IS NULL OR e.at_ns IS NULL) AS is_unplaced,
-    w.from_ns IS NULL OR e.at_ns IS NULL OR (
-      e.at_ns <= w.to_ns
-      AND e.at_ns + CASE WHEN e.at_ns % 1000000000 = 0 THEN 999999999 ELSE 0 END >= w.from_ns) AS is_inside,
+    CASE WHEN w.window_rule <> 'all'
+      THEN w.from_ns IS NULL OR e.at_ns IS NULL OR step_is_inside(w.window_rule, e.at_ns, w.from_ns, w.until_ns, w.first_ns, w.last_ns)
+      ELSE w.from_ns IS NULL OR e.at_ns IS NULL OR (
+        e.at_ns <= w.to_ns
+        AND e.at_ns + CASE WHEN e.at_ns % 1000000000 = 0 THEN 999999999 ELSE 0 END >= w.from_ns) END AS is_inside,
     e.cumulative - coalesce(lag(e.cumulative) OVER earlier, 0) AS more
   FROM raw.request_events AS e
   LEFT JOIN int_run_windows AS w ON w.run_id = e.run_id

@@ -9,7 +9,8 @@
 -- or shows, and every preemption that was counted lies inside, or no two requests shared an iteration
 -- there. Nothing inside such a window was computed again where no preemption lies in it and its
 -- engine began in it, or had served one request at a time before.
--- Null rule: as in run_recompute; a figure that cannot be cut is NULL, with its bounds.
+-- Null rule: as in run_recompute; no row where the window reaches neither the load nor an iteration; a
+-- figure that cannot be cut is NULL, with its bounds.
 WITH lives AS (
   SELECT
     t.run_id, t.engine, t.incarnation, any_value(t.window_rule) AS window_rule,
@@ -33,7 +34,7 @@ WITH lives AS (
     FROM (
       SELECT
         s.run_id, s.engine, s.incarnation, s.logged_at_ns, s.elapsed_ns, v.window_rule, v.from_ns,
-        step_is_inside(v.window_rule, s.logged_at_ns, v.from_ns, v.to_ns) AS is_inside,
+        step_is_inside(v.window_rule, s.logged_at_ns, v.from_ns, v.until_ns, v.first_ns, v.last_ns) AS is_inside,
         s.context_tokens + s.generation_tokens AS tokens,
         coalesce(s.context_requests, 0) + coalesce(s.generation_requests, 0) AS requests,
         greatest(s.generation_tokens - s.generation_requests, 0) AS shape,
@@ -67,6 +68,8 @@ WITH lives AS (
     CASE WHEN t.recomputed_tokens_low >= s.shape + s.shape_outside THEN s.shape ELSE 0 END AS shown,
     CASE WHEN t.recomputed_tokens_low >= s.shape + s.shape_outside THEN s.shape_outside ELSE 0 END AS shown_outside,
     CASE
+      -- a window that reaches neither the load nor an iteration
+      WHEN s.tokens IS NULL AND NOT v.is_observed THEN 'unseen'
       WHEN s.covers_load AND x.preemptions = 0 AND s.most_before <= 1 THEN 'none'
       WHEN s.again + s.again_outside = t.recomputed_tokens THEN 'placed'
       WHEN s.covers_load AND s.again_outside = 0 AND (s.shape_outside = 0 OR t.recomputed_tokens_low < s.shape + s.shape_outside)
@@ -75,6 +78,7 @@ WITH lives AS (
     END AS how
   FROM raw.run_recompute AS t
   JOIN sums AS s ON s.run_id = t.run_id
+  JOIN int_run_windows AS v ON v.run_id = t.run_id
   LEFT JOIN int_preemptions AS x ON x.run_id = t.run_id
   WHERE s.steps_outside > 0
 )
@@ -101,3 +105,4 @@ SELECT
   CASE WHEN how = 'none' THEN 'preemption_counter' ELSE method END AS method,
   CASE WHEN how = 'none' THEN 'reported' WHEN how = 'open' AND basis <> 'unknown' THEN 'bounded' ELSE basis END AS basis
 FROM judged
+WHERE how <> 'unseen'

@@ -2,10 +2,16 @@
 -- Computed once. One row per run, from a long chain of views that most others read.
 SELECT
   run_id,
-  min(window_rule) AS window_rule,
+  -- `all` only where every session's window is (it sorts first)
+  max(window_rule) AS window_rule,
+  max(asked_rule) AS asked_rule,
   min(origin_ns) AS origin_ns,
   min(from_ns) AS from_ns,
   max(to_ns) AS to_ns,
+  max(until_ns) AS until_ns,
+  min(first_ns) AS first_ns,
+  max(last_ns) AS last_ns,
+  bool_or(is_observed) AS is_observed,
   coalesce(max(to_ns) - min(from_ns), max(window_ns)) AS window_ns,
   basis_name(max(basis_rank(basis))) AS basis
 FROM int_windows

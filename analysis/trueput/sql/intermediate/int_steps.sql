@@ -24,4 +24,4 @@ LEFT JOIN raw.step_work AS k
   ON k.run_id = t.run_id AND k.source_id = t.source_id AND k.engine = t.engine
   AND k.incarnation = t.incarnation AND k.step_ix = t.step_ix
 WHERE NOT t.dummy
-  AND step_is_inside(w.window_rule, t.logged_at_ns, w.from_ns, w.to_ns)
+  AND step_is_inside(w.window_rule, t.logged_at_ns, w.from_ns, w.until_ns, w.first_ns, w.last_ns)

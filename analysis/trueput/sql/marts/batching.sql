@@ -22,6 +22,6 @@ LEFT JOIN (
       AS kv_used_ratio_p99
   FROM raw.engine_samples AS e
   JOIN int_run_windows AS w ON w.run_id = e.run_id
-  WHERE e.kind = 'gauge' AND (e.at_ns IS NULL OR w.from_ns IS NULL OR e.at_ns BETWEEN w.from_ns AND w.to_ns)
+  WHERE e.kind = 'gauge' AND coalesce(e.at_ns BETWEEN w.from_ns AND w.to_ns, w.window_rule = 'all')
   GROUP BY e.run_id
 ) AS m ON m.run_id = r.run_id

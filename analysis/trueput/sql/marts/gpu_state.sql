@@ -10,7 +10,7 @@ WITH inside AS (
   WHERE s.value IS NOT NULL AND s.device IS NOT NULL
     AND (s.metric IN ('sm_clock', 'power_limit', 'throttle_reasons')
       OR (starts_with(s.metric, 'throttle_') AND NOT ends_with(s.metric, '_time')))
-    AND (s.at_ns IS NULL OR w.from_ns IS NULL OR s.at_ns BETWEEN w.from_ns AND w.to_ns)
+    AND coalesce(s.at_ns BETWEEN w.from_ns AND w.to_ns, w.window_rule = 'all')
 ), shares AS (
   SELECT run_id, device, metric, avg(value) AS mean_value,
     -- hw_slowdown 8, sw_thermal 32, hw_thermal 64, hw_power_brake 128

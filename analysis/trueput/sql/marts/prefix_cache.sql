@@ -21,14 +21,14 @@ WITH counted AS (
     CAST(sum(o.cached_prompt_tokens) AS BIGINT) AS hit
   FROM request_outcomes AS o
   LEFT JOIN int_windows AS w ON w.run_id = o.run_id AND w.session IS NOT DISTINCT FROM o.session
-  WHERE o.outcome IS DISTINCT FROM 'other_traffic' AND is_inside(w.window_rule, o.sent_at_ns, w.from_ns, w.to_ns)
+  WHERE o.outcome IS DISTINCT FROM 'other_traffic' AND is_inside(w.window_rule, o.sent_at_ns, w.from_ns, w.until_ns)
   GROUP BY o.run_id
 ), shares AS (
   SELECT p.run_id,
     ratio(sum(p.prefill_ns) FILTER (p.e2e_ns IS NOT NULL), sum(p.e2e_ns) FILTER (p.prefill_ns IS NOT NULL)) AS prefill_share
   FROM int_phases AS p
   LEFT JOIN int_windows AS w ON w.run_id = p.run_id AND w.session IS NOT DISTINCT FROM p.session
-  WHERE p.is_load AND is_inside(w.window_rule, p.sent_at_ns, w.from_ns, w.to_ns)
+  WHERE p.is_load AND is_inside(w.window_rule, p.sent_at_ns, w.from_ns, w.until_ns)
   GROUP BY p.run_id
 )
 SELECT

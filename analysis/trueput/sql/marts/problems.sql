@@ -1,5 +1,5 @@
 -- One row per thing in the input that was not as it should be, and per place where figures had to be
--- cut so that parts add up.
+-- cut so that parts add up, or a window that cuts the load leaves something unknown.
 SELECT run_id, source_id, line, code, severity, text, occurrences FROM raw.problems
 UNION ALL BY NAME
 SELECT run_id, NULL::VARCHAR AS source_id, NULL::BIGINT AS line, 'SUM001' AS code, 'info' AS severity,
@@ -44,3 +44,6 @@ SELECT v.run_id, v.source_id, NULL::BIGINT AS line, 'OVERHEAD001' AS code,
   v.stretches AS occurrences
 FROM int_gpu_overheads AS v
 JOIN int_gpu_device_numbers AS n ON n.run_id = v.run_id AND n.device_key = v.device_key
+UNION ALL BY NAME
+SELECT run_id, NULL::VARCHAR AS source_id, NULL::BIGINT AS line, code, severity, text, occurrences
+FROM int_window_notes

@@ -11,7 +11,7 @@ WITH timed AS (
   JOIN request_phases AS p ON p.run_id = o.run_id AND p.request_id = o.request_id
   LEFT JOIN int_windows AS w ON w.run_id = o.run_id AND w.session IS NOT DISTINCT FROM o.session
   WHERE o.replica IS NOT NULL AND o.outcome IS DISTINCT FROM 'other_traffic'
-    AND is_inside(w.window_rule, o.sent_at_ns, w.from_ns, w.to_ns)
+    AND is_inside(w.window_rule, o.sent_at_ns, w.from_ns, w.until_ns)
 ), compared AS (
   SELECT w.run_id, w.replica, w.request_id, any_value(w.to_decode_ns) AS mine, median(c.to_decode_ns) AS theirs
   FROM timed AS w

@@ -17,7 +17,7 @@ WITH summed AS (
   LEFT JOIN (FROM int_windows WHERE NOT window_is_all()) AS w
     ON w.run_id = p.run_id AND w.session IS NOT DISTINCT FROM p.session
   WHERE p.is_load AND p.e2e_ns IS NOT NULL
-    AND (window_is_all() OR is_inside(w.window_rule, p.sent_at_ns, w.from_ns, w.to_ns))
+    AND (window_is_all() OR is_inside(w.window_rule, p.sent_at_ns, w.from_ns, w.until_ns))
   GROUP BY p.run_id
 ), sent AS (
   SELECT q.run_id, count(*) AS requests
@@ -25,7 +25,7 @@ WITH summed AS (
   LEFT JOIN (FROM int_windows WHERE NOT window_is_all()) AS w
     ON w.run_id = q.run_id AND w.session IS NOT DISTINCT FROM q.session
   WHERE q.is_load AND q.ruling <> 'not_sent'
-    AND (window_is_all() OR is_inside(w.window_rule, q.sent_at_ns, w.from_ns, w.to_ns))
+    AND (window_is_all() OR is_inside(w.window_rule, q.sent_at_ns, w.from_ns, w.until_ns))
   GROUP BY q.run_id
 ), long AS (
   SELECT s.run_id, n.requests, whole_ns, unnest([

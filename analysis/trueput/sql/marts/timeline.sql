@@ -1,7 +1,7 @@
--- One row per run and second of the window: state of the engine, work done, arrivals and ends.
+-- One row per run and second of the window in which anything was observed: state of the engine, work done, arrivals and ends.
 -- Steps stand in the second in which their line was printed; busy_ratio is at most 1 per rank.
 WITH seconds_of_run AS (
-  SELECT run_id, unnest(range(from_ns - from_ns % 1000000000, to_ns + 1, 1000000000)) AS at_ns
+  SELECT run_id, first_ns, last_ns, unnest(range(from_ns - from_ns % 1000000000, to_ns + 1, 1000000000)) AS at_ns
   FROM int_run_windows WHERE from_ns IS NOT NULL AND to_ns - from_ns < 86400000000000
 ), samples AS (
   SELECT run_id, at_ns - at_ns % 1000000000 AS at_ns,
@@ -42,3 +42,5 @@ LEFT JOIN work AS w ON w.run_id = s.run_id AND w.at_ns = s.at_ns
 LEFT JOIN arrivals AS a ON a.run_id = s.run_id AND a.at_ns = s.at_ns
 LEFT JOIN ends AS e ON e.run_id = s.run_id AND e.at_ns = s.at_ns
 LEFT JOIN int_devices AS d ON d.run_id = s.run_id
+WHERE s.at_ns BETWEEN s.first_ns - 999999999 AND s.last_ns
+  OR m.run_id IS NOT NULL OR w.run_id IS NOT NULL OR a.run_id IS NOT NULL OR e.run_id IS NOT NULL
