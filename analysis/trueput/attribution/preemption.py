@@ -35,7 +35,7 @@ from trueput.attribution.records import (
     Stream,
     Totals,
 )
-from trueput.attribution.replay import Replay
+from trueput.attribution.replay.search import Replay
 from trueput.attribution.step_cost import (
     StepCost,
     StepParts,
