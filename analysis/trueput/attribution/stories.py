@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trueput.attribution.records import Ints, Stream
+from trueput.attribution.replay.free_queue import FreeQueue
+from trueput.attribution.replay.nats import WRONG
 
 SECOND_NS = 1_000_000_000
 
@@ -69,6 +71,11 @@ class Live:
         return twin
 
     @property
+    def begun(self) -> int:
+        """Tokens it was given since it was scheduled, while those found again are not known."""
+        return sum([n for _, n in self.chunks]) if self.chunks else 0
+
+    @property
     def rest(self) -> int:
         """Tokens still to be computed before the next output token."""
         return self.target - self.computed
@@ -99,8 +106,8 @@ class Story:
     """One consistent account of the run so far."""
 
     __slots__ = (
-        "anonymous", "cost", "cursor", "head", "holes", "is_open", "running", "stopped", "tail",
-        "taken", "trail", "undated", "usual", "waiting", "wrong_steps",
+        "anonymous", "cost", "cursor", "free_queue", "is_open", "running", "stopped", "taken",
+        "trail", "undated", "usual", "waiting", "wrong_steps",
     )  # fmt: skip
 
     def __init__(self, undated: tuple[int, ...], blocks: int) -> None:
@@ -111,8 +118,7 @@ class Story:
         self.taken: tuple[int, ...] = ()  # positions beyond it that were admitted before it
         self.undated = undated  # jobs of unknown arrival not yet admitted
         self.trail: Trail | None = None
-        self.head, self.tail = 0, blocks  # positions in the free queue's endless order
-        self.holes: list[tuple[int, int]] = []
+        self.free_queue = FreeQueue(blocks)
         self.anonymous = 0
         self.usual = 0  # blocks that a new request last found in the prefix cache, if it did
         self.is_open = False  # a victim's share of an iteration was made up with another's
@@ -122,12 +128,19 @@ class Story:
     def clone(self) -> Story:
         """An independent copy that shares the past."""
         twin = Story.__new__(Story)
-        for name in Story.__slots__:
-            setattr(twin, name, getattr(self, name))
+        twin.cost, twin.trail, twin.wrong_steps = self.cost, self.trail, self.wrong_steps
+        twin.cursor, twin.taken, twin.undated = self.cursor, self.taken, self.undated
+        twin.anonymous, twin.usual = self.anonymous, self.usual
+        twin.is_open, twin.stopped = self.is_open, self.stopped
         twin.running = [live.clone() for live in self.running]
         twin.waiting = [live.clone() for live in self.waiting]
-        twin.holes = list(self.holes)
+        twin.free_queue = self.free_queue.clone()
         return twin
+
+    def wrong(self, step: int) -> None:
+        """A printed count of an iteration is not reproduced."""
+        self.cost += WRONG
+        self.wrong_steps = (*self.wrong_steps, step)
 
     def note(self, kind: str, step: int, job: int, tokens: int) -> None:
         """Adds an event to this story alone."""

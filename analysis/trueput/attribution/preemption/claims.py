@@ -1,0 +1,48 @@
+"""What a story says of each victim: when it waited, and what was computed again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from trueput.attribution.stories import Event
+
+
+@dataclass
+class Claim:
+    """What a story says of one request that was preempted."""
+
+    preemptions: int = 0
+    spans: list[tuple[int, int, int]] = field(default_factory=list)
+    """Steps at which it was preempted and resumed, and its output tokens by then."""
+    tokens: dict[int, int] = field(default_factory=dict)
+    """Recomputed tokens by step."""
+    early: set[int] = field(default_factory=set)
+    """Steps of recompute before the first token."""
+    confidence: float = 1.0
+    """0..1: that this request was preempted, and so often."""
+
+
+def claims_of(events: Sequence[Event], n: int) -> tuple[dict[int, Claim], int]:
+    """Return the victims by job, and the number of preemptions in all, over `n` iterations."""
+    claims: dict[int, Claim] = defaultdict(Claim)
+    open_at: dict[int, tuple[int, int]] = {}
+    count = 0
+    for event in events:
+        if event.kind == "preempt":
+            count += 1
+            claims[event.job].preemptions += 1
+            open_at[event.job] = (event.step, event.tokens)
+        elif event.kind in {"resume", "stop", "left"} and event.job in open_at:
+            begin, output = open_at.pop(event.job)
+            claims[event.job].spans.append((begin, event.step, output))
+        elif event.kind == "recompute" and event.job in claims:
+            claim = claims[event.job]
+            claim.tokens[event.step] = claim.tokens.get(event.step, 0) + event.tokens
+            if claim.spans and claim.spans[-1][2] == 0:
+                claim.early.add(event.step)
+    for job, (begin, output) in open_at.items():
+        # never scheduled again within these iterations
+        claims[job].spans.append((begin, n, output))
+    return dict(claims), count

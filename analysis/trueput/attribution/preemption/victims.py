@@ -1,0 +1,73 @@
+"""What preemption cost each victim: its waits, and its share of the time of recompute."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from trueput.attribution.preemption.claims import Claim
+from trueput.attribution.preemption.engines import ReplayedEngine
+from trueput.attribution.preemption.steps import StepRecompute
+from trueput.attribution.records import Ints, RequestRecompute, Stream
+
+METHOD = "schedule_replay"
+LEAST_CONFIDENCE = 0.5
+"""A victim less certain than this is not named."""
+
+
+def victims(
+    engines: Sequence[ReplayedEngine], by_step: Sequence[StepRecompute], streams: Sequence[Stream]
+) -> tuple[RequestRecompute, ...]:
+    """Return those that are sure enough to be named, by request id.
+
+    `by_step` are the iterations of `engines`, in their order; the claims point at `streams`.
+    """
+    rows = []
+    for engine, made in zip(engines, by_step, strict=True):
+        starts = engine.ends - engine.steps.elapsed_ns
+        shares = _shares(engine.claims, made)
+        for job, claim in sorted(engine.claims.items()):
+            if claim.confidence >= LEAST_CONFIDENCE:
+                rows.append(_row(streams[job], claim, shares[job], starts))
+    return tuple(sorted(rows, key=lambda row: row.request_id))
+
+
+def _shares(claims: dict[int, Claim], made: StepRecompute) -> dict[int, dict[int, int]]:
+    """ns of each victim in each iteration: the recompute part, divided by tokens, exactly."""
+    by_step: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for job, claim in sorted(claims.items()):
+        for step, tokens in claim.tokens.items():
+            by_step[step].append((job, tokens))
+    shares: dict[int, dict[int, int]] = {job: {} for job in claims}
+    for step, takers in by_step.items():
+        whole = max(int(made.recomputed_tokens[step]), sum(tokens for _, tokens in takers))
+        spent, done, paid = int(made.recompute_ns[step]), 0, 0
+        for job, tokens in takers:
+            done += tokens
+            upto = spent * done // whole
+            shares[job][step] = upto - paid
+            paid = upto
+    return shares
+
+
+def _row(stream: Stream, claim: Claim, shares: dict[int, int], starts: Ints) -> RequestRecompute:
+    last = len(starts) - 1
+    # who left while waiting had not to wait any longer
+    until = stream.ended_at_ns if stream.aborted and stream.ended_at_ns else int(starts[last])
+    waits = [
+        (max(0, min(int(starts[min(end, last)]), max(until, 0)) - int(starts[begin])), output)
+        for begin, end, output in claim.spans
+    ]
+    early_recompute = sum(ns for step, ns in shares.items() if step in claim.early)
+    return RequestRecompute(
+        stream.request_id,
+        claim.preemptions,
+        sum(wait for wait, _ in waits),
+        sum(shares.values()),
+        sum(claim.tokens.values()),
+        sum(wait for wait, output in waits if output == 0),
+        early_recompute,
+        round(claim.confidence, 4),
+        METHOD,
+        "inferred",
+    )

@@ -1,0 +1,131 @@
+"""How an iteration's printed tokens are divided among the requests that it served.
+
+Who decodes takes one token, and who computes a known rest takes that. Of a request that found an
+unknown part of its tokens in the prefix cache only the printed sum tells how many were left: alone
+it took what the others left over; several share it as the cache likely served them.
+"""
+
+from __future__ import annotations
+
+from trueput.attribution.replay.block_pool import BlockPool
+from trueput.attribution.replay.nats import HIT_DIFFERS, MOST_HIT_DIFFERS
+from trueput.attribution.stories import Live, Story
+
+
+class Division:
+    """Divides tokens; whole blocks of the pool are found in the cache."""
+
+    def __init__(self, pool: BlockPool) -> None:
+        self._pool = pool
+        self._unit = pool.unit
+
+    def divide(
+        self,
+        story: Story,
+        group: list[Live],
+        printed: int,
+        last: Live | None,
+        given: dict[int, int],
+    ) -> bool:
+        """Put the tokens of each request of `group` into `given`, by id(); False where the
+        `printed` sum does not fit.
+
+        `last` is the one that took what the token budget had left; None where all got their due.
+        """
+        rest = printed
+        free: list[Live] = []
+        for live in group:
+            if live.flexible:
+                free.append(live)
+            else:
+                given[id(live)] = live.rest
+                rest -= live.rest
+        if not free:
+            if rest < 0 and last in group and last is not None and last.rest + rest > 0:
+                given[id(last)] = last.rest + rest
+                return True
+            return rest == 0
+        if len(free) == 1:
+            guesses = [rest]
+            self._learn(story, free[0], rest, partial=free[0] is last)
+        else:
+            guesses = self._guesses(story, free, rest, last)
+        fits = sum(guesses) == rest
+        for live, guess in zip(free, guesses, strict=True):
+            given[id(live)] = max(guess, 1)
+            fits = fits and self._is_plausible(story, live, guess, partial=live is last)
+            live.is_loose = live.is_loose or (live is last and len(free) > 1)
+        return fits
+
+    def _learn(self, story: Story, live: Live, tokens: int, *, partial: bool) -> None:
+        """Takes over what a new request found in the cache, where nobody else's share is open."""
+        if live.prompt is None or live.preempted_step >= 0 or live.is_loose or partial:
+            return
+        found = (live.target - tokens - live.begun) // self._unit
+        story.usual = found if found > 0 else story.usual
+
+    def _guesses(self, story: Story, free: list[Live], rest: int, last: Live | None) -> list[int]:
+        """Tokens of several requests whose shares are open, that sum to `rest` where they can.
+
+        Shares of most change by whole blocks. Any share can be that of the one the budget cuts, and
+        of one that it cut before, beside others: these make up the sum, before and after.
+        """
+        guesses = [self._guess(story, live) for live in free]
+        spare = rest - sum(guesses)
+        makeweights = [k for k, live in enumerate(free) if live is last or live.is_loose]
+        is_again = any(live.preempted_step >= 0 for live in free)
+        story.is_open = story.is_open or (bool(makeweights) and is_again)
+        # least certain are those without a prefix others keep alive; the later finds more
+        later = -1 if spare < 0 else 1
+        order = sorted(range(len(free)), key=lambda k: (free[k].shared, later * k))
+        for k in [*makeweights, *(k for k in order if k not in makeweights), *makeweights]:
+            live = free[k]
+            if live.prompt is None:
+                change = spare
+            elif k in makeweights:
+                whole = live.target - live.begun
+                change = max(1, min(whole, guesses[k] + spare)) - guesses[k]
+            else:
+                change = self._nearest_change(live, guesses[k], spare, beyond=bool(makeweights))
+            guesses[k] += change
+            spare -= change
+        return guesses
+
+    def _guess(self, story: Story, live: Live) -> int:
+        """Tokens of a request if it finds in the cache what one finds now."""
+        if live.prompt is None:
+            return 1
+        left = live.target - live.begun
+        if live.preempted_step >= 0:
+            found = self._pool.found_again(story.free_queue, live)
+        else:
+            found = min(story.usual, (left - 1) // self._unit) * self._unit
+        return max(1, left - found)
+
+    def _nearest_change(self, live: Live, guess: int, spare: int, *, beyond: bool) -> int:
+        """Whole blocks towards `spare`, or just beyond it, as far as this request can take them."""
+        unit = self._unit
+        blocks = abs(spare) // unit
+        if beyond and abs(spare) % unit:
+            blocks += 1
+        blocks = blocks if spare >= 0 else -blocks
+        most = (live.target - live.begun - guess) // unit
+        least = -((guess - 1) // unit)
+        return unit * max(least, min(most, blocks))
+
+    def _is_plausible(self, story: Story, live: Live, tokens: int, *, partial: bool) -> bool:
+        """Whether a request can be given so many tokens; off the predicted cache hit costs."""
+        if tokens < 1:
+            return False
+        if live.prompt is None:
+            return True
+        unit = self._unit
+        hit = live.target - tokens - live.begun
+        if partial or live.is_loose:
+            return hit >= 0
+        if hit < 0 or hit % unit or hit >= live.target:
+            return False
+        if live.preempted_step >= 0:
+            expected = self._pool.found_again(story.free_queue, live)
+            story.cost += min(MOST_HIT_DIFFERS, HIT_DIFFERS * abs(hit // unit - expected // unit))
+        return True
