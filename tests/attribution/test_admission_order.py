@@ -41,6 +41,13 @@ def test_a_difference_within_an_iteration_says_nothing() -> None:
     assert order((10, 90), (16, 0)) == [0, 1]
 
 
+def test_whoever_gave_up_untimed_keeps_its_place_among_those_that_waited() -> None:
+    """The second was aborted: nobody timed its queue, and it waited as long as the first."""
+    assert order((0, 900), (5, None), (10, 900), (15, 900)) == [0, 1, 2, 3]
+    # beside one that was overtaken it is with the others
+    assert order((0, 900), (1, None), (2, 0), (3, 0)) == [1, 2, 3, 0]
+
+
 def test_a_request_of_unknown_arrival_has_no_place() -> None:
     assert order((20, None), (None, None), (10, None)) == [2, 0]
 
@@ -51,20 +58,21 @@ def test_a_request_of_unknown_arrival_has_no_place() -> None:
             st.integers(0, 400),  # ns * MS after the one before: its arrival
             st.integers(0, (STEP_NS + FRONT_END_NS) // MS),  # until it is queued
             st.integers(0, 400),  # after the one before: when it is scheduled, at the earliest
+            st.booleans(),  # whether its queue was timed
         ),
         max_size=12,
     )
 )
 def test_first_come_first_served_keeps_the_order_of_arrival(
-    gaps: list[tuple[int, int, int]],
+    gaps: list[tuple[int, int, int, bool]],
 ) -> None:
     at = scheduled = queued = 0
-    rows = []
-    for after, waited, later in gaps:
+    rows: list[tuple[int | None, int | None]] = []
+    for after, waited, later, is_timed in gaps:
         at += after
         # whoever comes later is queued no earlier, and scheduled no earlier
         queued = max(queued, at + waited)
         queued = min(queued, at + (STEP_NS + FRONT_END_NS) // MS)
         scheduled = max(scheduled + later, queued)
-        rows.append((at, scheduled - queued))
+        rows.append((at, scheduled - queued if is_timed else None))
     assert order(*rows) == list(range(len(rows)))
