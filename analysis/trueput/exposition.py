@@ -27,6 +27,7 @@ _ISO = re.compile(
 _NAME = re.compile(rb"[A-Za-z_:][\w:]*")
 _QUOTED_NAME = re.compile(rb'\{\s*"([A-Za-z_:][\w:]*)"\s*,?')
 _LABEL = re.compile(rb'\s*([A-Za-z_][\w.]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(,|$)')
+_STAMPED = re.compile(rb"[\s}]\S*\d\S*\s+\d{13}\s*$")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {"n": "\n"}
 _UNITS = {10: "s", 13: "ms", 16: "us", 19: "ns"}
@@ -86,6 +87,12 @@ def sample_ns(text: bytes) -> int | None:
         return None
     unit = "s" if size <= 11 else "ms" if size <= 14 else "us" if size <= 17 else "ns"
     return to_ns(number, unit)
+
+
+def is_whole(line: bytes) -> bool:
+    """Return whether a last line without an end lacks nothing: it has a value and, behind it, an
+    instant with all the digits of milliseconds. A number at the end may lack digits."""
+    return _STAMPED.search(line) is not None
 
 
 def split_name(key: bytes) -> tuple[str, bytes] | None:

@@ -69,6 +69,11 @@ FILES: dict[str, tuple[Source, str]] = {
         'DCGM_FI_DEV_POWER_USAGE{gpu="0"} 512.25\n# SCRAPE 1767268801\n'
         'DCGM_FI_DEV_GPU_UTIL{gpu="0"} 95',
     ),
+    "exporter, stamped": (
+        gpu_prometheus.SOURCE,
+        'DCGM_FI_DEV_GPU_UTIL{gpu="0"} 100 1767268800000\n'
+        'DCGM_FI_DEV_POWER_USAGE{gpu="0"} 512.25 1767268800000',
+    ),
 }  # fmt: skip
 
 
@@ -109,6 +114,8 @@ def test_no_value_is_invented(tmp_path: Path, name: str) -> None:
         pytest.param("smi, index last", "SMICSV011", 1, id="without its device a row is none"),
         pytest.param("smi, uuid last", "SMICSV011", 0, id="a whole name of a device"),
         pytest.param("smi, time last", "SMICSV011", 0, id="a whole instant"),
+        pytest.param("exporter", "GPUPROM003", 1, id="exporter"),
+        pytest.param("exporter, stamped", "GPUPROM003", 0, id="an instant ends the number"),
         pytest.param("amd", "AMDSMI008", 1, id="amd"),
         pytest.param("amd, time last", "AMDSMI008", 1, id="without its instant a row is none"),
     ],

@@ -6,7 +6,7 @@ requests the one on UTC, which alone can be laid beside them; else the one that 
 then most operations. A group also ends where nothing ran for a day (an hour, on a counter that may
 be that of another machine): that is another recording.
 
-Before that, a recording that stands in the run twice is counted once.
+Before that, a recording that stands in the run twice, or nearly, is counted once.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from trueput.attribution.gpu_copies import Profile, copies_among, read_profile
+from trueput.attribution.gpu_near_copies import Sampled, alike
 from trueput.clock import ClockFit, ClockKind
 from trueput.source_api import Clock, Problem, Severity
 
@@ -26,6 +27,8 @@ APART_NS: Final = {"utc": 86_400 * 10**9, "machine": 3_600 * 10**9}
 """So long without any operation, and what lies on both sides is not one recording."""
 GPU_TABLES: Final = ("gpu_ops", "gpu_launches", "gpu_ranges")
 MOST_NAMED: Final = 5
+ALL_BUT_FEW: Final = 0.9995
+"""A share that would be printed as 100 %."""
 
 COPY, OTHER_CLOCK = "copy", "other_clock"
 """Words of gpu_ops.quality for the operations of files that are set aside."""
@@ -88,6 +91,7 @@ def choose_axis(
         axis.aside[source] = COPY
         text = f"`{source}` and `{other}` hold the same operations; those of `{other}` are counted"
         axis.problems.append((source, Problem("ATTR007", Severity.WARNING, text)))
+    _near_copies(axis, [p for p in profiles if p.source not in axis.aside and dated[p.source]])
     left = [p for p in profiles if p.source not in axis.aside]
     groups = list(_groups(left, clocks, fits))
     if len(groups) < 2:
@@ -103,6 +107,22 @@ def choose_axis(
             )
             axis.problems.append((profile.source, Problem("ATTR008", Severity.WARNING, text)))
     return axis
+
+
+def _near_copies(axis: Axis, profiles: Sequence[Profile]) -> None:
+    """Set aside the files that hold nearly nothing of their own, and tell what several hold."""
+    for one in alike([Sampled(p.source, p.format, p.samples) for p in profiles]):
+        others = ", ".join(f"`{name}`" for name in one.others[:MOST_NAMED])
+        share = f"{one.share:.1%}" if one.share < ALL_BUT_FEW else "nearly all"
+        text = f"{share} of the operations of `{one.source}` are in {others} as well, "
+        text += "at the same instants: "
+        if one.is_copy:
+            axis.aside[one.source] = COPY
+            text += "they are counted once"
+        else:
+            text += "devices of both are counted, and each of these operations twice"
+        code = "ATTR007" if one.is_copy else "ATTR016"
+        axis.problems.append((one.source, Problem(code, Severity.WARNING, text)))
 
 
 def _told_besides(parts: Mapping[str, Sequence[Path]]) -> dict[str, int]:

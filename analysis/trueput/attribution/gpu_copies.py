@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from trueput.attribution.gpu_marks import Bools, has_word, numbers, row_groups, set_aside, words
+from trueput.attribution.gpu_near_copies import Sample
 from trueput.attribution.records import Ints
 
 ROUNDING_NS: Final = 2_000
@@ -24,6 +25,7 @@ FEWEST: Final = 3
 
 _COLUMNS: Final = ("kind", "device_key", "start_at_ns", "end_at_ns")
 _EXACT: Final = ("start_at_ns", "end_at_ns", "device", "stream", "correlation_id")
+_CALL: Final = ("device", "stream", "correlation_id")
 _KINDS: Final = ("kernel", "copy", "graph_span")
 Key = tuple[str, str | None]
 """Kind (`kernel`, `copy` or `graph_span`) and device; None for all devices together."""
@@ -66,6 +68,8 @@ class Profile:
     offset_ns: int = 0
     """What takes its instants to the clock that files share."""
     counts: dict[Key, Count] = field(default_factory=dict)
+    samples: dict[str, Sample] = field(default_factory=dict)
+    """Some operations of each device, on the clock that files share."""
 
     @property
     def devices(self) -> set[str]:
@@ -94,9 +98,10 @@ def _of_kind(rows: Any, kind: str) -> Bools:
 def read_profile(source: str, format_: str, part: Path, offset_ns: int = 0) -> Profile:
     """Return what a part of gpu_ops holds, without the operations that count nowhere."""
     profile = Profile(source, format_, part, offset_ns)
-    for group in row_groups([part], (*_COLUMNS, "quality")):
+    for group in row_groups([part], (*_COLUMNS, "quality", *_CALL)):
         sound = ~set_aside(group.column("quality"))
         device = words(group.column("device_key"))
+        call = _called(group)
         start, end = (numbers(group.column(c)) for c in _COLUMNS[2:])
         codes = device.indices.to_numpy()
         for kind in _KINDS:
@@ -108,7 +113,16 @@ def read_profile(source: str, format_: str, part: Path, offset_ns: int = 0) -> P
                 mine = here & (codes == code)
                 name = device.dictionary[code].as_py()
                 profile.counts.setdefault((kind, name), Count()).add(start[mine], end[mine])
+                sample = profile.samples.setdefault(name, Sample())
+                sample.add(start[mine] + offset_ns, end[mine] - start[mine], call[mine])
     return profile
+
+
+def _called(group: Any) -> Ints:
+    """Return a number for ordinal, stream and call of each operation."""
+    device, stream, correlation = (numbers(group.column(name)) for name in _CALL)
+    found: Ints = ((device << 16) + stream << 40) + correlation
+    return found
 
 
 def is_copy(this: Profile, other: Profile) -> bool:

@@ -42,6 +42,7 @@ PROBLEM_CODES = {
     "ATTR013": "Ids that name several requests; they are told apart by what the files hold.",
     "ATTR014": "Records of requests that stand in the files twice; each is counted once.",
     "ATTR015": "Iterations that stand in the engine's log twice; each is counted once.",
+    "ATTR016": "Two profiles share a part of their operations; both are counted.",
 }
 
 

@@ -65,6 +65,7 @@ PROBLEM_CODES = {
     "INGEST013": "A few operations are missing; gaps between the others are taken for idle.",
     "INGEST014": "Operations or samples that stand twice in one file; they count once.",
     "INGEST015": "The run has more GPUs than its profiles show: the others are unattributed.",
+    "INGEST016": "Profiles show more devices than the run, or its engine, has.",
 }
 
 Progress = Callable[[str, int, int], None]
@@ -360,7 +361,7 @@ def _finish(work: _Work, digest: str) -> tuple[Manifest, Ingested]:
                 raise
             work.target(table, "run").unlink(missing_ok=True)
             work.problems.append((None, output.made_while_written[table](error)))
-    work.problems += _gpus_unseen(work, parts.get("gpu_op_totals", []))
+    work.problems += _gpus_unseen(work, parts.get("gpu_op_totals", []), facts)
     _mark_waits(work, parts, output.aside)
     counts.update(_place_overheads(work, parts))
     put("runs", [_run_row(work, digest, facts, output, usable)])
@@ -404,18 +405,43 @@ def _mark_losses(work: _Work, found: list[tuple[str, Losses]]) -> None:
         work.problems += [(source, p) for p in losses.problems()]
 
 
-def _gpus_unseen(work: _Work, totals: list[Path]) -> list[tuple[str | None, Problem]]:
-    """Tell of GPUs that run.toml counts and no profile shows, where some are shown."""
+def _gpus_unseen(
+    work: _Work, totals: list[Path], facts: Mapping[str, Any]
+) -> list[tuple[str | None, Problem]]:
+    """Tell of GPUs that run.toml counts and no profile shows, where some are shown; and of more
+    devices than run.toml, or else the only engine, has."""
     count = work.toml.numbers.get("gpu_count")
     keys = [pq.read_table(part, columns=["device_key"]).column(0).to_pylist() for part in totals]
     shown = len({key for some in keys for key in some})
-    if count is None or not 0 < shown < count:
+    whose = "gpu_count"
+    if count is None:
+        count, whose = _world_size(work, facts), "the engine's parallel sizes"
+    if count is None or not shown or shown == count:
+        return []
+    if shown > count:
+        text = (
+            f"profiles show {shown} devices, and the run has {int(count)} ({whose}): all are "
+            "counted; a profile may be a copy, or of another run"
+        )
+        found = Problem("INGEST016", Severity.WARNING, text, count=shown - int(count))
+        return [(None, found)]
+    if whose != "gpu_count":
         return []
     text = (
         f"profiles show {shown} of {int(count)} GPUs (gpu_count): the time of the others is "
         "unattributed; a file of a rank may be missing"
     )
     return [(None, Problem("INGEST015", Severity.INFO, text, count=int(count) - shown))]
+
+
+def _world_size(work: _Work, facts: Mapping[str, Any]) -> int | None:
+    """Return how many devices the only engine of a run works on, None where that is not told."""
+    sizes = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+    told = [facts.get(f"config.{name}") for name in sizes]
+    tellers = [r for r in work.results if any(f.key == f"config.{sizes[0]}" for f in r.facts)]
+    if len(tellers) != 1 or not all(isinstance(n, int) and n > 0 for n in told):
+        return None
+    return math.prod(n for n in told if isinstance(n, int))
 
 
 def _mark_waits(work: _Work, parts: Mapping[str, list[Path]], aside: Mapping[str, str]) -> None:

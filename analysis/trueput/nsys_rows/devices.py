@@ -9,8 +9,14 @@ from typing import Any
 from trueput.nsys_rows.tables import Query, Tables, pid_of
 from trueput.scan import Damage
 
-ON_HOST = 2**31 - 1
-"""The ordinal of graphs that begin on the host."""
+WILD_FROM = 65_536
+"""No process has so many devices: an ordinal from here on names none. Graphs that begin on the host
+have 2**31 - 1."""
+
+
+def usable(ordinal: int | None) -> int | None:
+    """Return an ordinal, None where it can be that of no device."""
+    return None if ordinal is None or not 0 <= ordinal < WILD_FROM else ordinal
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class Devices:
 
     def gpu(self, process: int | None, ordinal: int | None) -> Gpu:
         """Return what is known of a device; the only GPU of the file needs no map."""
-        if ordinal is None or ordinal == ON_HOST:
+        if ordinal is None:
             return Gpu(None, None, None)
         pid = None if process is None else pid_of(process)
         found = self._mapped.get((pid, ordinal)) if pid is not None else None
@@ -83,8 +89,8 @@ class Devices:
         return f"p{pid}" if first == process else f"p{pid}@{process & (2**64 - 1):x}"
 
     def unknown(self) -> int:
-        """Return how many devices met have no identity."""
-        return sum(self.gpu(p, o).uuid is None for p, o in self._met if o != ON_HOST)
+        """Return how many devices met have an ordinal and no identity."""
+        return sum(self.gpu(p, o).uuid is None for p, o in self._met if o is not None)
 
     def hardware(self) -> str | None:
         """Return the name that all GPUs of the file share."""
@@ -100,7 +106,7 @@ class Devices:
             seen.add(gpu.uuid)
             yield {
                 "device_key": key,
-                "device": None if ordinal == ON_HOST else ordinal,
+                "device": ordinal,
                 "process_key": None if process is None else str(process),
                 "name": gpu.name,
                 "uuid": gpu.uuid,
@@ -117,6 +123,4 @@ class Devices:
 
 
 def _ordinal_word(ordinal: int | None) -> str:
-    if ordinal is None:
-        return "?"
-    return "host" if ordinal == ON_HOST else str(ordinal)
+    return "?" if ordinal is None else str(ordinal)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from trueput.nsys_rows.devices import ON_HOST, Devices
+from trueput.nsys_rows.devices import Devices, usable
 from trueput.nsys_rows.keys import KeySet
 from trueput.nsys_rows.tables import (
     Coded,
@@ -133,6 +133,8 @@ class Operations:
         self.counts.seen(start, end)
         process = self._process(batch)
         ordinal = coded(batch.column("deviceId"))
+        known = [usable(v) for v in ordinal.values]
+        is_wild, ordinal = known != ordinal.values, Coded(ordinal.codes, known)
         device = paired(process, ordinal)
         self._note_keys(process, batch)
         out: dict[str, Any] = {
@@ -146,8 +148,8 @@ class Operations:
             "stream": batch.column("streamId"),
             "correlation_id": without_zero(batch, "correlationId"),
         }
-        if ON_HOST in ordinal.values:
-            out["device"] = ordinal.numbers([None if v == ON_HOST else v for v in ordinal.values])
+        if is_wild:
+            out["device"] = ordinal.numbers(known)
         if self.graph_nodes:
             out["graph_node_id"] = nodes = without_zero(batch, "graphNodeId")
             if kind == "kernel":

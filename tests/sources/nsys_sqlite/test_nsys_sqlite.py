@@ -134,7 +134,7 @@ def test_graph_mode_gives_spans_not_kernels(tmp_path: Path) -> None:
     ops = rows["gpu_ops"]
     assert [(o["kind"], o["device"], o["device_key"]) for o in ops] == [
         ("graph_span", 0, "p111:0"),
-        ("graph_span", None, "p111:host"),
+        ("graph_span", None, "p111:?"),
     ]
     [capture] = rows["gpu_captures"]
     assert (capture["graph_mode"], capture["graph_launches"]) == ("graph", 3)
@@ -221,6 +221,14 @@ def test_a_kernel_of_a_graph_shows_that_graphs_are_traced_by_kernel(tmp_path: Pa
     }
     [capture] = found(tmp_path, content)["gpu_captures"]
     assert (capture["graph_mode"], capture["graphs_hidden"]) == ("node", None)
+
+
+@pytest.mark.parametrize("ordinal", [2**31 - 1, -7, 65_536])
+def test_an_ordinal_that_no_device_can_have_names_none(tmp_path: Path, ordinal: int) -> None:
+    content = {"StringIds": strings(), KERNEL: [kernel(10, 20, 1), kernel(30, 40, 2)]}
+    content[KERNEL][1]["deviceId"] = ordinal
+    ops = found(tmp_path, content)["gpu_ops"]
+    assert [(o["device"], o["device_key"]) for o in ops] == [(0, "p111:0"), (None, "p111:?")]
 
 
 def test_launches_without_any_operation(tmp_path: Path) -> None:

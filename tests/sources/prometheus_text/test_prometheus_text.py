@@ -197,8 +197,22 @@ def test_a_cut_last_line_is_one_problem_and_no_false_restart() -> None:
     for cut in range(1, 18):
         items = read_bytes(text[:-cut])
         codes = [p.code for p in items if isinstance(p, Problem)]
-        assert codes.count("PROM005") == 1
+        assert codes.count("PROM014") == 1
         assert "PROM006" not in codes
+
+
+@pytest.mark.parametrize(
+    ("last", "is_read"), [("5 1700000003000", True), ("5 170000000300", False), ("5", False)]
+)
+def test_a_last_line_without_an_end_is_read_where_nothing_can_lack(
+    last: str, is_read: bool
+) -> None:
+    line = f'vllm:num_preemptions_total{{engine="0"}} {last}'.encode()
+    ended, open_ended = read_bytes(line + b"\n"), read_bytes(line)
+    assert len(rows_of(ended)) == 1
+    codes = [p.code for p in open_ended if isinstance(p, Problem)]
+    assert ("PROM014" in codes) is not is_read
+    assert rows_of(open_ended) == (rows_of(ended) if is_read else [])
 
 
 def fixtures() -> Path:

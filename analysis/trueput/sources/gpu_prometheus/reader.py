@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from trueput.exposition import Marker, bare_time, marker, parse_labels, sample_ns, split_name
+from trueput.exposition import (
+    Marker,
+    bare_time,
+    is_whole,
+    marker,
+    parse_labels,
+    sample_ns,
+    split_name,
+)
 from trueput.source_api import Fact, Item, Severity
 from trueput.sources.gpu_prometheus.families import (
     INDEX_FAMILY,
@@ -90,8 +98,8 @@ class Reader:
         yield from self.samples.full()
 
     def _last(self, line: bytes, number: int) -> None:
-        """Take a line without an end: a comment may be whole, a number may lack digits."""
-        if line.startswith(b"#"):
+        """Take a line without an end: a number at its end may lack digits."""
+        if line.startswith(b"#") or is_whole(line):
             self._line(line, number)
         else:
             self.tally.add("GPUPROM003", number)

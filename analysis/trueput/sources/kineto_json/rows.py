@@ -45,9 +45,11 @@ STRUCTURE = (
     f'"graph node id":"BIGINT"}}}}'
 )
 MAX_INSTANT = 1 << 62
+WILD_FROM = 65_536
+"""No process has so many devices: an ordinal from here on names none."""
 
 # Constants with their types: pyarrow looks for a library of dates whenever it must infer one.
-_NUMBER = {n: pa.scalar(n, pa.int64()) for n in (None, 0, 1, MAX_INSTANT)}
+_NUMBER = {n: pa.scalar(n, pa.int64()) for n in (None, 0, 1, WILD_FROM, MAX_INSTANT)}
 _NO_TEXT = pa.scalar(None, pa.string())
 _COMPLETE, _BEGIN, _KERNEL, _OVERHEAD, _ZERO_DURATION, _UNKNOWN, _PUSH_POP = (
     pa.scalar(word, pa.string())
@@ -183,7 +185,9 @@ class Rows:
             return None
         kind = self._map(events["cat"], OPERATIONS.__getitem__, pa.string())
         is_kernel = pc.equal(kind, _KERNEL)
-        device = _natural(_or_number(events["device"], events["pid"]))
+        ordinal = events["device"]
+        ordinal = pc.if_else(pc.less(ordinal, _NUMBER[WILD_FROM]), ordinal, _NUMBER[None])
+        device = _natural(_or_number(ordinal, events["pid"]))
         process = self._process(events, self._processes.of_device)
         correlation = _natural(events["correlation"], 1)
         self._count(events, is_kernel, correlation)

@@ -19,6 +19,7 @@ the marker's, the file name's or the file's modification time.
 | PROM011 | scrapes that failed, or whose marker has no readable time |
 | PROM012 | a time without a zone was read as UTC |
 | PROM013 | too many different series; those after the limit are not read |
+| PROM014 | the last line has no end: its number may lack digits, it is not read |
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trueput.clock import ClockKind
-from trueput.exposition import name_ns
+from trueput.exposition import is_whole, name_ns
 from trueput.scan import Block, Damage, plain_name, text_blocks
 from trueput.source_api import NOT_MINE, Clock, Item, ReadOptions, Sniff, Source
 from trueput.sources.prometheus_text.reader import TEXTS, Reader
@@ -107,6 +108,8 @@ def _whole_lines(
         if last:
             lines.append(last)
         return lines, None, False
+    if is_whole(last):
+        return [*lines, last], None, True
     return lines, number, True
 
 

@@ -42,6 +42,10 @@ TEXTS = {
     "PROM011": (Severity.INFO, "a scrape failed, or its marker has no readable time"),
     "PROM012": (Severity.INFO, "time without a zone read as UTC"),
     "PROM013": (Severity.ERROR, f"more than {MAX_SERIES} series, the others are not read"),
+    "PROM014": (
+        Severity.WARNING,
+        "the last line has no end: its number may lack digits, it is not read",
+    ),
 }
 
 
@@ -309,10 +313,11 @@ class Reader:
         """Yield what is left; `cut_line` is a last line without a newline, which was not read."""
         scrape = self.scrape
         self.used_file_time = scrape.from_file and scrape.rows > 0
-        if cut_line is not None:
-            self.problems.add("PROM005", cut_line, ": its last line has no newline and is not read")
-        elif (
-            0 < scrape.rows < self.rows_before
+        unread = cut_line is not None
+        if unread:
+            self.problems.add("PROM014", cut_line)
+        if (
+            0 < scrape.rows < self.rows_before - unread
             and self.reset_line != scrape.line
             and self.rows.ixs[-1] != self.last_before
         ):
