@@ -111,7 +111,7 @@ def few_notes(runs: Sequence[RunFigures]) -> tuple[Note, ...]:
         for run in runs
         if run.window is not None
         and (inside := run.count("planned")) is not None
-        and inside < min(FEWEST_GOOD, len(run.requests))
+        and 0 < inside < min(FEWEST_GOOD, len(run.requests))
     )
 
 

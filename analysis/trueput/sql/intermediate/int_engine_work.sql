@@ -1,6 +1,6 @@
 -- One row per run and kind of work on engine-step time, with what the window leaves over.
 -- Formula: sums of int_steps; window x ranks minus all of it is idle, or unattributed where lines of
--- iterations are missing. Where printed times exceed the window, the excess is taken from the largest,
+-- iterations are missing. A window in which an engine ran nothing is idle. Where printed times exceed the window, the excess is taken from the largest,
 -- then the next. Recompute is open where the run's recomputed tokens have no single value: what some
 -- steps show stands as recompute, its high is the run's, and the lows of prefill and decode are 0.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
@@ -18,6 +18,8 @@ WITH sums AS (
   FROM int_steps AS t
   WHERE t.elapsed_ns IS NOT NULL
   GROUP BY t.run_id
+  UNION ALL
+  SELECT run_id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM int_quiet_windows
 ), lost AS (
   SELECT run_id, sum(span - seen) AS missing_steps
   FROM (
@@ -28,13 +30,15 @@ WITH sums AS (
   SELECT
     s.*, w.window_ns, d.engine_ranks AS devices, coalesce(l.missing_steps, 0) AS missing_steps,
     s.prefill + s.decode + s.recompute + s.unattributed - device_time(w.window_ns, d.engine_ranks) AS excess,
-    x.recomputed_tokens IS NULL AS is_open,
+    x.recomputed_tokens IS NULL AND q.run_id IS NULL AS is_open,
+    coalesce(q.next_ns, 0) AS next_ns,
     x.recompute_ns_high AS run_recompute_high
   FROM sums AS s
   JOIN int_run_windows AS w ON w.run_id = s.run_id
   JOIN int_devices AS d ON d.run_id = s.run_id
   LEFT JOIN lost AS l ON l.run_id = s.run_id
   LEFT JOIN int_recompute AS x ON x.run_id = s.run_id
+  LEFT JOIN int_quiet_windows AS q ON q.run_id = s.run_id
   WHERE w.window_ns > 0 AND is_storable(device_time(w.window_ns, d.engine_ranks))
 ), long AS (
   SELECT run_id, window_ns, devices, excess, is_open, is_open AND recompute = 0 AS recompute_unknown, unnest([
@@ -47,7 +51,7 @@ WITH sums AS (
     {'work': 'unattributed', 'ns': unattributed + CASE WHEN missing_steps > 0 THEN greatest(0, -excess) ELSE 0 END,
       'low': unattributed, 'high': unattributed + CASE WHEN missing_steps > 0 THEN greatest(0, -excess) ELSE 0 END},
     {'work': 'idle', 'ns': CASE WHEN missing_steps > 0 THEN 0 ELSE greatest(0, -excess) END,
-      'low': CASE WHEN missing_steps > 0 THEN 0 ELSE greatest(0, -excess) END, 'high': greatest(0, -excess)}
+      'low': CASE WHEN missing_steps > 0 THEN 0 ELSE greatest(0, -excess - next_ns) END, 'high': greatest(0, -excess)}
   ]) AS part
   FROM measured
 ), cut AS (

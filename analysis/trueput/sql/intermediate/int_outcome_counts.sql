@@ -27,17 +27,18 @@ WITH counted AS (
     count(*) FILTER (sent_in AND outcome = 'unfinished') AS unfinished,
     count(*) FILTER (sent_in AND outcome = 'not_sent') AS not_sent,
     count(*) FILTER (sent_in AND outcome = 'unknown') AS unknown,
-    count(*) FILTER (sent_open) AS unplaced,
-    count(*) FILTER (sent_in AND outcome = 'unknown' OR sent_open AND outcome IN ('good', 'unknown')) AS good_open,
-    count(*) FILTER (outcome = 'not_sent' AND NOT sent_in AND is_without_instant) AS not_sent_unplaced,
+    -- nothing of these where the window is the whole load: they are not counted then
+    CASE WHEN window_is_all() THEN 0 ELSE count(*) FILTER (sent_open) END AS unplaced,
+    CASE WHEN window_is_all() THEN 0 ELSE count(*) FILTER (sent_open AND outcome IN ('good', 'unknown')) END AS unplaced_good,
+    CASE WHEN window_is_all() THEN 0 ELSE count(*) FILTER (outcome = 'not_sent' AND is_without_instant) END AS not_sent_unplaced,
     count(*) FILTER (sent_in AND slo_not_applicable) AS slo_not_applicable,
     -- requests of which a server's or engine's record says the same or more than the client claims
     count(*) FILTER (sent_in AND (server_status IS NOT NULL OR engine_status IS NOT NULL)) AS checked,
     count(*) FILTER (ended_in AND outcome = 'good') AS good_ends,
     count(*) FILTER (ended_in AND outcome = 'unknown' OR ended_open AND outcome IN ('good', 'unknown')) AS unknown_ends,
     count(*) FILTER (ended_in AND complete) AS complete_ends,
-    count(*) FILTER (ended_open AND complete IS DISTINCT FROM false) AS unplaced_ends,
-    count(*) FILTER (ended_open AND output_tokens > 0) AS unplaced_tokens,
+    CASE WHEN window_is_all() THEN 0 ELSE count(*) FILTER (ended_open AND complete IS DISTINCT FROM false) END AS unplaced_ends,
+    CASE WHEN window_is_all() THEN 0 ELSE count(*) FILTER (ended_open AND output_tokens > 0) END AS unplaced_tokens,
     CAST(sum(output_tokens) FILTER (ended_in AND outcome IS DISTINCT FROM 'not_sent') AS BIGINT) AS output_tokens,
     CAST(sum(output_tokens) FILTER (ended_in AND outcome = 'good') AS BIGINT) AS good_output_tokens,
     CAST(sum(output_tokens) FILTER (
@@ -73,7 +74,8 @@ WITH counted AS (
   FROM counted AS c
   LEFT JOIN int_responses AS r ON r.run_id = c.run_id
 )
-SELECT * EXCLUDE (refused, unanswered, is_whole, answered_by_number)
+SELECT * EXCLUDE (refused, unanswered, is_whole, answered_by_number, unplaced_good)
   REPLACE (answered + coalesce(answered_by_number, 0) AS answered,
-    answered_open - coalesce(answered_by_number, 0) AS answered_open)
+    answered_open - coalesce(answered_by_number, 0) AS answered_open),
+  unknown + unplaced_good AS good_open
 FROM told

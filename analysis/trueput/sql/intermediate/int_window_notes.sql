@@ -37,7 +37,7 @@ SELECT w.run_id, 'WINDOW001' AS code, 'warning' AS severity, 1 AS occurrences,
     'and the ledger of engine steps are not known there') AS text
 FROM logged AS t
 JOIN runs AS w ON w.run_id = t.run_id
-WHERE t.inside = 0
+WHERE t.inside = 0 AND t.run_id NOT IN (SELECT q.run_id FROM int_quiet_windows AS q)
 UNION ALL BY NAME
 SELECT run_id, 'WINDOW002' AS code, 'warning' AS severity, not_sent_unplaced AS occurrences,
   concat(not_sent_unplaced, ' requests that were never sent have no planned time: they are of the whole load, and of no ',

@@ -1,7 +1,7 @@
 -- One row per run: how full the engine's batches were. Means over iterations (batch, tokens) and
 -- over samples in the window (running, waiting); NULL where the files hold neither.
 SELECT
-  r.run_id, s.steps, s.decode_batch_mean, s.tokens_per_step_mean,
+  r.run_id, coalesce(s.steps, CASE WHEN q.run_id IS NOT NULL THEN 0 END) AS steps, s.decode_batch_mean, s.tokens_per_step_mean,
   coalesce(m.running_mean, s.running_mean) AS running_mean,
   coalesce(m.waiting_mean, s.waiting_mean) AS waiting_mean,
   coalesce(s.kv_used_ratio_p99, m.kv_used_ratio_p99) AS kv_used_ratio_p99
@@ -25,3 +25,4 @@ LEFT JOIN (
   WHERE e.kind = 'gauge' AND coalesce(e.at_ns BETWEEN w.from_ns AND w.to_ns, w.window_rule = 'all')
   GROUP BY e.run_id
 ) AS m ON m.run_id = r.run_id
+LEFT JOIN int_quiet_windows AS q ON q.run_id = r.run_id

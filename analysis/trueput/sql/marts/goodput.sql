@@ -67,7 +67,7 @@ SELECT
     CASE WHEN c.run_id IS NULL THEN per_second(m.generated, w.rate_ns) END) AS output_tokens_per_s,
   CASE WHEN p.slo IS NOT NULL AND c.unplaced_tokens = 0 THEN coalesce(per_second(c.good_output_tokens, w.rate_ns),
     CASE WHEN c.good_ends = 0 AND w.is_observed THEN 0.0 END) END AS good_output_tokens_per_s,
-  CASE WHEN p.slo IS NOT NULL AND c.run_id IS NOT NULL AND c.unknown = 0 AND c.unplaced_tokens = 0
+  CASE WHEN p.slo IS NOT NULL AND c.run_id IS NOT NULL AND c.unknown = 0 AND c.unplaced_tokens = 0 AND w.is_observed
     THEN coalesce(c.wasted_output_tokens, 0) END AS wasted_output_tokens,
   CASE
     WHEN NOT w.is_observed THEN 'unknown'

@@ -7,6 +7,8 @@
 WITH steps AS (
   SELECT run_id, sum(elapsed_ns) AS busy_ns, sum(context_tokens + generation_tokens) AS tokens
   FROM int_steps GROUP BY run_id
+  UNION ALL
+  SELECT run_id, 0, 0 FROM int_quiet_windows
 ), rungs AS (
   SELECT s.run_id, 'engine_step' AS metric,
     CAST(least(s.busy_ns, device_time(w.window_ns, d.engine_ranks)) AS DOUBLE) AS value, 'ns' AS unit,

@@ -10,7 +10,7 @@ SELECT
   CASE WHEN x.preemptions = 0 THEN 0 WHEN v.all_explained = x.preemptions AND x.all_preemptions = x.preemptions THEN v.all_victims
     WHEN v.explained = x.preemptions THEN v.victims END AS preempted_requests,
   t.recomputed_tokens, t.recomputed_tokens_low, t.recomputed_tokens_high,
-  t.scheduled_tokens,
+  coalesce(t.scheduled_tokens, CASE WHEN q.run_id IS NOT NULL THEN 0 END) AS scheduled_tokens,
   ratio(t.recomputed_tokens, t.scheduled_tokens) AS recomputed_ratio,
   t.recompute_ns, t.recompute_ns_low, t.recompute_ns_high,
   d.rejected AS rejected_draft_tokens,
@@ -19,6 +19,7 @@ SELECT
 FROM raw.runs AS r
 LEFT JOIN int_preemptions AS x ON x.run_id = r.run_id
 LEFT JOIN int_recompute AS t ON t.run_id = r.run_id
+LEFT JOIN int_quiet_windows AS q ON q.run_id = r.run_id
 LEFT JOIN (
   -- a victim that was there in the window and outside it may have been hit on either side
   SELECT v.run_id,
