@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 
 def pytest_configure() -> None:
-    if os.environ.get("TRUEPUT_OPEN_ANEW") != "1":
-        from kept_open import switch_on
+    from kept_open import IS_LONG, switch_on
 
+    if not IS_LONG:
         switch_on()

@@ -6,11 +6,12 @@ the same objective and window, and the same SQL; a file that was written anew, c
 makes another selection. Only what is as it was opened is handed out: after an error, after
 anything but a SELECT, and of large selections, a warehouse is closed for good.
 
-TRUEPUT_OPEN_ANEW=1 switches this off: each question then opens the store as a command does.
+TRUEPUT_LONG_TESTS=1 switches this off: each question then opens the store as a command does.
 """
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from trueput.warehouse.connect import Selection
 from trueput.warehouse.models import macros, models, reads
 from trueput.warehouse.session import Answer, Warehouse
 
+IS_LONG = os.environ.get("TRUEPUT_LONG_TESTS") == "1"
 MOST = 4
 _idle: OrderedDict[object, Warehouse] = OrderedDict()
 
