@@ -23,7 +23,7 @@ from trueput.warehouse.models import macros, models, reads
 from trueput.warehouse.session import Answer, Warehouse
 
 IS_LONG = os.environ.get("TRUEPUT_LONG_TESTS") == "1"
-MOST = 4
+MOST = 8
 _idle: OrderedDict[object, Warehouse] = OrderedDict()
 
 
