@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer import Typer
+from typer.main import get_command
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -24,6 +28,12 @@ class Screen(io.StringIO):
 
     def isatty(self) -> bool:
         return self.terminal
+
+
+@cache
+def _commands(build: Callable[[], Typer]) -> Any:
+    """Return the commands, put together once: each process of a user does so once."""
+    return get_command(build())
 
 
 @dataclass(frozen=True)
@@ -51,15 +61,16 @@ class Program:
         environment: Mapping[str, str] | None = None,
     ) -> Done:
         """Run one command; `terminal` makes its stdout one."""
-        from trueput.cli.app import run
+        from trueput.cli import app
 
         out, err = Screen(terminal), Screen()
         with self._surroundings(arguments, environment or {}) as patch:
             patch.setattr(sys, "stdin", io.StringIO(stdin))
             patch.setattr(sys, "stdout", out)
             patch.setattr(sys, "stderr", err)
+            patch.setattr(app, "build", partial(_commands, app.build))
             try:
-                run()
+                app.run()
                 code = 0
             except SystemExit as stopped:
                 code = stopped.code if isinstance(stopped.code, int) else int(bool(stopped.code))

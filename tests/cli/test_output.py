@@ -14,6 +14,7 @@ from cli.program import Program
 
 from trueput.schema import views
 from trueput.warehouse.models import reads_nothing
+from trueput.warehouse.session import Warehouse
 
 ODD = """
 SELECT
@@ -101,6 +102,17 @@ def test_every_kind_of_query_runs(trueput: Program, query: str) -> None:
     done = trueput("sql", query, "--format", "csv")
     assert (done.code, done.stderr) == (0, "")
     assert done.stdout.count("\n") > 1
+
+
+@pytest.mark.parametrize("query", ["SELEC 1", "SELECT 1/", "SELECT 'a"])
+def test_what_is_no_sql_builds_no_view(
+    trueput: Program, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    built: list[object] = []
+    monkeypatch.setattr(Warehouse, "prepare", lambda *given: built.append(given))
+    done = trueput("sql", query)
+    assert (done.code, built) == (2, [])
+    assert "Parser Error" in done.stderr
 
 
 @pytest.mark.parametrize(

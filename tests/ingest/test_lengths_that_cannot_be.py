@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ingest.traces import QUERIES, Answers, Event, answers_of, copy, launched
+from ingest.traces import QUERIES, Answers, Event, copy, launched, of_case
 
 from trueput.attribution.gpu_crowded import crowded_places
 
@@ -67,24 +67,19 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    """What is held of all cases, each a run."""
-    folder = tmp_path_factory.mktemp("cases")
-    queries = {
-        "marked": "SELECT run_id, count(*) FROM gpu_ops WHERE quality = 'implausible' GROUP BY 1",
-        "told": "SELECT run_id, occurrences FROM problems WHERE code = 'INGEST007'",
-        "lost": QUERIES["lost"],
-        "unions": QUERIES["unions"],
-        "idle": "SELECT run_id, basis FROM gpu_ledger WHERE work = 'idle'",
-    }
-    return answers_of(folder, (case.events for case in CASES.values()), queries)
+QUESTIONS = {
+    "marked": "SELECT run_id, count(*) FROM gpu_ops WHERE quality = 'implausible' GROUP BY 1",
+    "told": "SELECT run_id, occurrences FROM problems WHERE code = 'INGEST007'",
+    "lost": QUERIES["lost"],
+    "unions": QUERIES["unions"],
+    "idle": "SELECT run_id, basis FROM gpu_ledger WHERE work = 'idle'",
+}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_ran_in_turn(answers: Answers, name: str) -> None:
-    case, run = CASES[name], f"{list(CASES).index(name):02}"
-    found = {what: [row[1] for row in rows if row[0] == run] for what, rows in answers.items()}
+    case, answered = CASES[name], of_case(answers, CASES, name)
+    found = {what: [value for (value,) in rows] for what, rows in answered.items()}
     assert found["marked"] == found["told"] == [case.marked] * (case.marked > 0)
     assert found["lost"] == [case.marked > 0]
     assert found["unions"] in ([], ["bounded" if case.marked else "measured"])

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ingest.traces import Answers, Event, answers_of, kernel, launched
+from ingest.traces import Answers, Event, kernel, launched, of_case
 
 from trueput.attribution.gpu_no_length import without_length
 
@@ -93,17 +93,9 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    """What is held of all cases, each a run: idle time (us), the basis of unions, problems."""
-    folder = tmp_path_factory.mktemp("cases")
-    return answers_of(folder, (case.events for case in CASES.values()))
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_what_has_no_length_may_have_run(answers: Answers, name: str) -> None:
-    case, run = CASES[name], f"{list(CASES).index(name):02}"
-    found = {what: [row[1:] for row in rows if row[0] == run] for what, rows in answers.items()}
+    case, found = CASES[name], of_case(answers, CASES, name)
     ((time, low, high, basis),) = found["idle"]
     assert abs(high - case.gaps_us) <= 1  # a thousandth of a microsecond for each of 300 kernels
     if case.lost:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ingest.traces import Answers, Event, Held, answers_of
+from ingest.traces import Answers, Event, Held, of_case
 
 from trueput.attribution.gpu_waits import waited
 
@@ -73,17 +73,9 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    """What is held of all cases, each a run."""
-    folder = tmp_path_factory.mktemp("cases")
-    return answers_of(folder, (case.events for case in CASES.values()))
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_an_operation_that_waited_for_nothing(answers: Answers, name: str) -> None:
-    case, run = CASES[name], f"{list(CASES).index(name):02}"
-    found = {what: [row[1:] for row in rows if row[0] == run] for what, rows in answers.items()}
+    case, found = CASES[name], of_case(answers, CASES, name)
     is_lost = case.waited_us > 0 and not case.is_little
     gaps, low = case.gaps_us, case.gaps_us - case.waited_us
     idle = (0, 0, gaps, "bounded") if is_lost else (gaps, low, gaps, "measured")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ingest.traces import Answers, Event, Held, answers_of, write
+from ingest.traces import Answers, Event, Held, of_case, write
 
 STEP_US = 1_000
 """A step a millisecond: annotated for 400 us, with a kernel of 100 us launched at its start."""
@@ -110,17 +110,9 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    """What is held of all cases, each a run."""
-    folder = tmp_path_factory.mktemp("cases")
-    return answers_of(folder, (case.events for case in CASES.values()))
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_annotated_steps_without_a_kernel(answers: Answers, name: str) -> None:
-    case, run = CASES[name], f"{list(CASES).index(name):02}"
-    found = {what: [row[1:] for row in rows if row[0] == run] for what, rows in answers.items()}
+    case, found = CASES[name], of_case(answers, CASES, name)
     gaps = case.gaps_us
     idle = (gaps, gaps - case.beside_us, gaps, "bounded" if case.few else "measured")
     if case.lost:

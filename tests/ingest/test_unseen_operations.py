@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ingest.made import write_log
-from ingest.traces import Answers, Event, Held, answers_of, copy, kernel, launch, launched, write
+from ingest.traces import Answers, Event, Held, copy, kernel, launch, launched, of_case, write
 
 from trueput.attribution.gpu_unseen import Launched, unseen_launches
 
@@ -122,17 +122,9 @@ OPERATION = ["kind", "process_key", "device_key", "quality", "correlation_id", "
              "end_at_ns"]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    """What is held of all cases, each a run: idle time and its bounds (us), losses, problems."""
-    folder = tmp_path_factory.mktemp("cases")
-    return answers_of(folder, (case.events for case in CASES.values()))
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_launches_without_operations(answers: Answers, name: str) -> None:
-    case, run = CASES[name], f"{list(CASES).index(name):02}"
-    found = {what: [row[1:] for row in rows if row[0] == run] for what, rows in answers.items()}
+    case, found = CASES[name], of_case(answers, CASES, name)
     is_floor = bool(case.unseen or "KINETO013" in case.blind)
     low, gaps = case.gaps_us - case.beside_us, case.gaps_us
     idle = (gaps, low, gaps, "bounded" if case.few else "measured")

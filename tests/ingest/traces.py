@@ -91,3 +91,9 @@ def answers_of(
     how = Reading(store=folder / "store")
     ingest([runs], store=how.store)
     return {name: sql(query, how).rows for name, query in queries.items()}
+
+
+def of_case(answers: Answers, cases: Mapping[str, object], name: str) -> Answers:
+    """Return what is held of one of several cases that `answers_of` was given, without its run."""
+    run = f"{list(cases).index(name):02}"
+    return {what: [row[1:] for row in rows if row[0] == run] for what, rows in answers.items()}

@@ -201,8 +201,7 @@ def test_idle_is_split_by_whether_work_was_there(runs: Runs, scenario: str) -> N
 def test_bounds_of_the_split_hold_the_truth(runs: Runs, scenario: str) -> None:
     """The way of messages, tokenising and noticing an abort are within them."""
     truth = runs.truth(scenario, "kineto")
-    name = runs.made(scenario, "kineto", 1).name
-    (row,) = trueput.sql(f"SELECT * FROM gpu_idle WHERE run_id = '{name}'", runs.reading).dicts()
+    (row,) = runs.rows("SELECT * FROM gpu_idle", scenario)
     for part in ("queue_empty_ns", "work_waiting_ns"):
         assert row[f"{part}_low"] <= truth[f"idle_{part}"] <= row[f"{part}_high"]
 

@@ -156,6 +156,7 @@ class Warehouse:
                     self.prepare()
                 self._get_ready([question])
             except ValueError:  # no SELECT: nothing says what it reads
+                self._connection.extract_statements(sql)  # no SQL at all reads nothing
                 self.prepare()
             return self._answer(question)
         except (duckdb.Error, UnicodeDecodeError) as error:
