@@ -11,7 +11,7 @@ from trueput.ingest.rename import rename
 from trueput.ingest.work import Work
 
 if TYPE_CHECKING:
-    from trueput.attribution.reuse import Told
+    from trueput.attribution.reused.told import Told
 
 
 def to_utc(work: Work, output: RunOutput) -> None:
