@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
-from trueput.attribution.reuse import Told
+from trueput.attribution.reused.told import Told
 from trueput.source_api import Problem, Severity
 
 Parts = Mapping[str, Sequence[Path]]

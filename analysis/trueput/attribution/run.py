@@ -22,7 +22,7 @@ from trueput.slo import Slo, parse_slo
 from trueput.source_api import Problem, Severity
 
 if TYPE_CHECKING:
-    from trueput.attribution.reuse import Told
+    from trueput.attribution.reused.told import Told
 
 __all__ = ["PROBLEM_CODES", "RunInput", "RunOutput", "attribute_run", "slo_row"]
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from trueput.arrow import arrow_schema
 from trueput.attribution import clocks, links, named_twice, reuse
+from trueput.attribution.reused.told import Told
 from trueput.attribution.run_io import RunInput, RunOutput
 from trueput.attribution.sessions import Sessions
 from trueput.clock import ClockFit, ClockKind
@@ -43,7 +44,7 @@ def client_files(records: pl.DataFrame) -> list[str]:
     return clients["source_id"].unique().sort().to_list()
 
 
-Write = Callable[[reuse.Told], None]
+Write = Callable[[Told], None]
 """Writes into the parts what tells requests of one id apart."""
 
 
@@ -76,7 +77,7 @@ def tie(
 
 def _told_apart(
     run: RunInput, records: pl.DataFrame, tied: pl.DataFrame, sessions: Sessions
-) -> reuse.Told | None:
+) -> Told | None:
     """Return what tells the requests of reused ids apart, by the clocks that the others prove."""
     ids = named_twice.reused_ids(run.parts, tied)
     if not ids:

@@ -1,0 +1,1 @@
+"""Ids that name several requests: where they stand, on which clock, and what is said of them."""
