@@ -1,4 +1,4 @@
-"""Iterations whose tokens no copy brought to the host: a profile without annotations lacks steps."""
+"""Iterations whose tokens no copy brought to the host: the profile lacks their steps."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_what_is_told_is_no_more_than_what_is_missing(tmp_path: Path, every: int
         pytest.param(COPIES[::8], ("DtoH",), id="tokens of eight iterations at once"),
         pytest.param(COPIES[:0], ("DtoH",), id="no copy at all"),
         pytest.param(COPIES[::2], ("DtoH", "Memcpy DtoH (Device -> Pinned)"), id="several copies"),
-        pytest.param(COPIES[::2], ("DtoH", "HtoD"), id="every second iteration, and copies the other way"),
+        pytest.param(COPIES[::2], ("DtoH", "HtoD"), id="every second iteration"),
     ],
 )
 def test_an_engine_that_copies_otherwise_proves_nothing(
