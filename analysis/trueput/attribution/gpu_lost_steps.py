@@ -30,6 +30,7 @@ from trueput.attribution.gpu_marks import (
     row_groups,
     set_aside,
 )
+from trueput.attribution.gpu_uncopied import uncopied
 from trueput.attribution.gpu_unseen import is_compute_launch
 from trueput.attribution.records import Ints
 
@@ -87,6 +88,8 @@ def lost_steps(
             found += _between(source, operations, calls, mine, where, iterations)
         elif source in dated and not any(f.source == source for f in found):
             found += _while_printed(source, operations, calls, iterations, offsets)
+            if mine is None and not any(f.source == source for f in found):
+                found += _without_copy(source, operations, iterations, offsets)
     return found
 
 
@@ -220,6 +223,17 @@ def _while_printed(
     span = reach.last_ns - reach.first_ns
     bare = not touched.any()
     return [LostSteps(source, int(gone.sum()), int(inside.sum()), what, idle, span, bare)]
+
+
+def _without_copy(
+    source: str, operations: Path, iterations: pa.Table, offsets: Mapping[str, int]
+) -> list[LostSteps]:
+    """Return the iterations that generated tokens which no copy of a file brought to the host."""
+    seen = uncopied(source, operations, iterations, offsets)
+    if seen is None:
+        return []
+    what = "iterations of the log that generated tokens have no copy of them to the host in it"
+    return [LostSteps(source, seen.lost, seen.steps, what, seen.time_ns, seen.span_ns)]
 
 
 def _touched(operations: Path, launches: Path | None, first_ns: int, bins: int) -> Ints:
