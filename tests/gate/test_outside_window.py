@@ -63,7 +63,9 @@ def test_what_was_asked_is_of_the_whole_load(load: int, inside: int, blocks: boo
     assert [(d.baseline, d.candidate, d.blocks) for d in found] == [("60", "70", True)] * blocks
 
 
-@pytest.mark.parametrize(("planned", "inside", "few"), [(60, 4, 1), (60, 10, 0), (5, 5, 0), (60, 0, 0)])
+@pytest.mark.parametrize(
+    ("planned", "inside", "few"), [(60, 4, 1), (60, 10, 0), (5, 5, 0), (60, 0, 0)]
+)
 def test_a_window_of_few_requests_is_told(planned: int, inside: int, few: int) -> None:
     notes = few_notes([cut("g" * planned, inside)])
     assert len(notes) == few
