@@ -83,7 +83,7 @@ def test_an_operation_that_waited_for_nothing(answers: Answers, name: str) -> No
         idle = (gaps, low, gaps, "bounded")
     assert found["idle"] == [idle]
     assert found["lost"] == [(is_lost,)]
-    assert found["basis"] == [("bounded" if is_lost else "measured",)]
+    assert found["basis"] == [(idle[3],)]
     code = "INGEST009" if is_lost else "INGEST013"
     assert found["told"] == ([(code, 1)] if case.waited_us else [])
 
