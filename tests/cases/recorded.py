@@ -26,15 +26,23 @@ def fixtures_root() -> Path:
     return fixture_folder("vllm_cpu").parent
 
 
-def shared_store(factory: pytest.TempPathFactory, name: str, paths: Sequence[Path]) -> Path:
-    """Return a store with the runs at `paths`, ingested by whichever worker comes first."""
+def shared_folder(factory: pytest.TempPathFactory, name: str) -> Path:
+    """Return a folder of the session, the same for all its workers."""
     base = factory.getbasetemp()
     if os.environ.get("PYTEST_XDIST_WORKER"):
         base = base.parent
-    made = base / f"store-{name}"
+    folder = base / name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def shared_store(factory: pytest.TempPathFactory, name: str, paths: Sequence[Path]) -> Path:
+    """Return a store with the runs at `paths`, ingested by whichever worker comes first."""
+    base = shared_folder(factory, "stores")
+    made = base / name
     with FileLock(f"{made}.lock"):
         if not made.exists():
-            scratch = base / f"store-{name}.new"
+            scratch = base / f"{name}.new"
             ingest(list(paths), store=scratch)
             scratch.rename(made)
     return made

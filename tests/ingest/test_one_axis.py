@@ -10,8 +10,9 @@ import pytest
 from ingest.made import write_log
 
 from trueput.verbs.ingest import ingest
-from trueput.verbs.opening import Reading, open_runs
+from trueput.verbs.opening import Reading
 from trueput.verbs.show import show
+from trueput.verbs.sql import sql
 
 MS, SECOND, DAY = 10**6, 10**9, 86_400 * 10**9
 BASE_NS = 1_767_189_312_000_000_000
@@ -53,11 +54,10 @@ class Held:
     def __init__(self, run: Path) -> None:
         self.how = Reading(store=run.parent / "store")
         ingest([run], store=self.how.store)
-        self.warehouse = open_runs(None, self.how)
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
-        """Answer a query; all of one opening."""
-        return self.warehouse.query(f"SELECT * FROM ({query}) ORDER BY ALL").rows
+        """Answer a query."""
+        return sql(f"SELECT * FROM ({query}) ORDER BY ALL", self.how).rows
 
     @property
     def windows(self) -> list[tuple[object, ...]]:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases.recorded import shared_folder
+from filelock import FileLock
 from simulator import SCENARIOS, simulate, write_run
 
 import trueput
@@ -19,7 +21,7 @@ PROFILES = ["kineto", "nsys_eager", "nsys_node"]
 
 
 class Runs:
-    """Simulated runs in one store, made and ingested when first asked for."""
+    """Simulated runs in one store, made and ingested by whichever worker first asks for them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -29,14 +31,17 @@ class Runs:
         self.answers: dict[tuple[str, str], list[dict[str, Any]]] = {}
 
     def _made(self, scenario: str, profile: str, seed: int) -> Path:
-        run = self.simulated(scenario, seed)
         folder = self.folder / f"{scenario}_{profile}_{seed}"
-        # the truth of repeats is asked by nobody
-        write_run(
-            run, folder, profiles=[profile], with_telemetry=False, with_truth=seed == 1,
-            compresslevel=1,
-        )  # fmt: skip
-        trueput.ingest([folder], store=self.reading.store)
+        with FileLock(f"{folder}.lock"):
+            if not folder.exists():
+                run, scratch = self.simulated(scenario, seed), folder.with_suffix(".new")
+                # the truth of repeats is asked by nobody
+                write_run(
+                    run, scratch, profiles=[profile], with_telemetry=False, with_truth=seed == 1,
+                    compresslevel=1,
+                )  # fmt: skip
+                scratch.rename(folder)
+            trueput.ingest([folder], store=self.reading.store)
         return folder
 
     def ledger(self, scenario: str, profile: str, seed: int = 1) -> list[dict[str, Any]]:
@@ -61,8 +66,8 @@ class Runs:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """One store for this module."""
-    return Runs(tmp_path_factory.mktemp("ledger"))
+    """One store for this module, and all workers."""
+    return Runs(shared_folder(tmp_path_factory, "ledger"))
 
 
 def cells_of(rows: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
