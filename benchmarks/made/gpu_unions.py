@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trueput.attribution.gpu_union import GpuUnion
+from trueput.attribution.gpu.time.union import GpuUnion
 from trueput.ingest.derived import write_derived
 
 TABLES = ("gpu_busy", "gpu_op_totals")

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from trueput.attribution.request_instants import request_instants
+from trueput.attribution.requests.instants import request_instants
 from trueput.ingest.derived import write_derived
 
 

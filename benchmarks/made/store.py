@@ -21,7 +21,7 @@ import polars as pl
 import pyarrow as pa
 
 from trueput.arrow import conform
-from trueput.attribution.request_instants import request_instants
+from trueput.attribution.requests.instants import request_instants
 from trueput.ingest.derived import write_derived
 from trueput.ingest.read import PartWriter
 from trueput.ingest.run import READER_VERSION

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueput.attribution.admission_order import FRONT_END_NS, admission_order
 from trueput.attribution.records import Stream
-from trueput.attribution.stories import jobs_of
+from trueput.attribution.replay.admission_order import FRONT_END_NS, admission_order
+from trueput.attribution.replay.stories import jobs_of
 
 MS = 1_000_000
 STEP_NS = 100 * MS

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueput.attribution.cache_hits import Prompt, likely_hits, share_hits
-from trueput.attribution.presence import DECODE, PREFILL, Presence
+from trueput.attribution.preemption.cache_hits import Prompt, likely_hits, share_hits
+from trueput.attribution.preemption.presence import DECODE, PREFILL, Presence
 
 BLOCK = 8
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from trueput.attribution import doubled
-from trueput.attribution.doubled import Alike, doubled_rows
+from trueput.attribution.gpu.operations import doubled
+from trueput.attribution.gpu.operations.doubled import Alike, doubled_rows
 
 ALIKE = Alike("at", "end", ("name", "size"))
 TYPES = {"at": pa.int64(), "end": pa.int64(), "name": pa.string(), "size": pa.float64()}

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trueput.attribution.gpu_holes import BESIDE, Lost, idle_beside
-from trueput.attribution.gpu_replays import replayed
-from trueput.attribution.gpu_unseen import Launched
+from trueput.attribution.gpu.losses.holes import BESIDE, Lost, idle_beside
+from trueput.attribution.gpu.losses.replays import replayed
+from trueput.attribution.gpu.losses.unseen import Launched
 
 Rows = Sequence[Mapping[str, Any]]
 TYPES = {"process_key": pa.string(), "device_key": pa.string(), "quality": pa.string()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trueput.attribution.gpu_near_copies import SAMPLE, Sample, Sampled, alike, share_in
+from trueput.attribution.gpu.time.near_copies import SAMPLE, Sample, Sampled, alike, share_in
 
 RANDOM = np.random.default_rng(5)
 STARTS = np.cumsum(RANDOM.integers(1_000, 50_000, 100_000))

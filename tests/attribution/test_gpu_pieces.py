@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueput.attribution.gpu_pieces import CHANGE_COSTS, in_pieces
+from trueput.attribution.gpu.steps.pieces import CHANGE_COSTS, in_pieces
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(CHANGE_COSTS + 1, 12)), max_size=6))

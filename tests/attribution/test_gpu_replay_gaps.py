@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trueput.attribution.gpu_replay_gaps import idle_beside_replays
+from trueput.attribution.gpu.losses.replay_gaps import idle_beside_replays
 
 Op = tuple[int, int, int]
 """Launch, start and end."""

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueput.attribution.gpu_scattered import scattered
+from trueput.attribution.gpu.steps.scattered import scattered
 
 MS = 1_000_000
 SECOND = 1_000 * MS

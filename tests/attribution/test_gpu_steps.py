@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from trueput.arrow import conform
-from trueput.attribution.gpu_busy import MAX_OPERATIONS, busy_by_step
-from trueput.attribution.gpu_marks import read_marks
-from trueput.attribution.gpu_steps import gpu_steps, speculated_tokens
+from trueput.attribution.gpu.profile.marks import read_marks
+from trueput.attribution.gpu.steps.busy import MAX_OPERATIONS, busy_by_step
+from trueput.attribution.gpu.steps.division import gpu_steps, speculated_tokens
 from trueput.ingest.read import PartWriter
 
 Rows = Sequence[Mapping[str, Any]] | pa.Table

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trueput.attribution.gpu_uncopied import Uncopied, uncopied
+from trueput.attribution.gpu.losses.uncopied import Uncopied, uncopied
 
 MS = 1_000_000
 SECOND = 1_000 * MS

@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trueput.arrow import conform
-from trueput.attribution import gpu_op_groups, stretches
-from trueput.attribution.gpu_union import GpuUnion
-from trueput.attribution.stretches import NONE, Cover, Stretches, united
+from trueput.attribution.gpu.profile import op_groups as gpu_op_groups
+from trueput.attribution.gpu.profile import stretches
+from trueput.attribution.gpu.profile.stretches import NONE, Cover, Stretches, united
+from trueput.attribution.gpu.time.union import GpuUnion
 from trueput.ingest.read import parquet_writer
 
 BASE_NS = 1_750_000_000_000_000_000

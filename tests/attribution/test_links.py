@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from fixture_folder import fixture_folder
 
-from trueput.attribution.links import link
+from trueput.attribution.requests.links import link
 from trueput.gate.figures import RunFigures
 from trueput.verbs.figures import figures
 from trueput.verbs.opening import Reading, configuration

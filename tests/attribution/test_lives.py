@@ -7,9 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from trueput.attribution.likely_offset import likely_offset
-from trueput.attribution.lives import Record, lives
-from trueput.attribution.log_lives import Line, log_lives
+from trueput.attribution.reused.likely_offset import likely_offset
+from trueput.attribution.reused.lives import Record, lives
+from trueput.attribution.reused.log_lives import Line, log_lives
 
 S = 1_000_000_000
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueput.attribution.recompute import (
+from trueput.attribution.iterations.recompute import (
     ReplayTokens,
     excess_tokens,
     recompute_totals,

@@ -8,10 +8,10 @@ from attribution.tiny_scheduler import START_NS, Request, Served, serve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueput.attribution import beam
 from trueput.attribution.preemption import Attribution, attribute
 from trueput.attribution.records import EngineLimits
-from trueput.attribution.stories import Live
+from trueput.attribution.replay import beam
+from trueput.attribution.replay.stories import Live
 
 AT_ONCE = 2_000
 

@@ -14,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trueput.arrow import conform
-from trueput.attribution import request_instants as module
-from trueput.attribution.request_instants import request_instants
+from trueput.attribution.requests import instants as module
+from trueput.attribution.requests.instants import request_instants
 from trueput.ingest.derived import write_derived
 from trueput.ingest.read import parquet_writer
 from trueput.warehouse.models import macros, models

@@ -8,14 +8,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueput.attribution.records import Ints
-from trueput.attribution.step_cost import (
+from trueput.attribution.iterations.cost import (
     MAX_FIT_STEPS,
     StepCost,
     StepWork,
     fit_step_cost,
     split_steps,
 )
+from trueput.attribution.records import Ints
 
 WORKS = ("prefill", "decode", "recompute")
 

@@ -8,8 +8,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueput.attribution.presence import DECODE, PREFILL, Presence
-from trueput.attribution.told_prefill import MOST_OPEN, Told, choices, settle
+from trueput.attribution.preemption.presence import DECODE, PREFILL, Presence
+from trueput.attribution.preemption.told_prefill import MOST_OPEN, Told, choices, settle
 
 
 def share(job: int, step: int, tokens: int, other: int) -> Presence:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from trueput.attribution import gpu_steps, request_instants
-from trueput.attribution.gpu_union import GpuUnion
+from trueput.attribution.gpu.steps import division as gpu_steps
+from trueput.attribution.gpu.time.union import GpuUnion
+from trueput.attribution.requests import instants as request_instants
 from trueput.verbs.ingest import ingest
 from trueput.verbs.opening import Reading
 from trueput.verbs.sql import sql

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from ingest.traces import QUERIES, Answers, Event, copy, launched, of_case
 
-from trueput.attribution.gpu_crowded import crowded_places
+from trueput.attribution.gpu.operations.crowded import crowded_places
 
 
 def longer(events: Sequence[Event], factor: float, category: str = "kernel") -> list[Event]:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ingest.traces import Answers, Event, kernel, launched, of_case
 
-from trueput.attribution.gpu_no_length import without_length
+from trueput.attribution.gpu.operations.no_length import without_length
 
 FINE_US = 0.001
 """What makes a length no whole number of microseconds."""

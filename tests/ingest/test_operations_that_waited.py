@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from ingest.traces import Answers, Event, Held, of_case
 
-from trueput.attribution.gpu_waits import waited
+from trueput.attribution.gpu.losses.waits import waited
 
 
 def pair(number: int, called: int, start: int, **more: Any) -> list[Event]:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueput.attribution.stretches import Stretches
+from trueput.attribution.gpu.profile.stretches import Stretches
 from trueput.ingest.overheads import busy_within
 
 CUTS = st.lists(st.integers(0, 60), unique=True, max_size=20).map(sorted)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ingest.made import write_log
 from ingest.traces import Answers, Event, Held, copy, kernel, launch, launched, of_case, write
 
-from trueput.attribution.gpu_unseen import Launched, unseen_launches
+from trueput.attribution.gpu.losses.unseen import Launched, unseen_launches
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from simulator.devices import COMPUTE, Op
 from simulator_tests.runs import ledger, run_of
 
 import trueput
-from trueput.attribution.step_cost import StepWork, fit_step_cost, split_steps
+from trueput.attribution.iterations.cost import StepWork, fit_step_cost, split_steps
 
 NAMES = ["tiny", "regression_base", "regression_candidate", "overlapped", "troubled"]
 PHASES = ("queue_ns", "prefill_ns", "decode_ns", "requeue_ns", "recompute_ns", "outside_ns")

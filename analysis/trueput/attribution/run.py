@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from trueput.arrow import arrow_schema
 from trueput.attribution import clocks
-from trueput.attribution.engine_record import EngineRecord, attribute_engine
+from trueput.attribution.engine.record import EngineRecord, attribute_engine
 from trueput.attribution.run_io import Row, RunInput, RunOutput
 from trueput.attribution.sessions import Sessions, merge_sessions
 from trueput.errors import UsageError
@@ -56,7 +56,7 @@ def attribute_run(run: RunInput, write: Callable[[Told], None] | None = None) ->
     _without_repeats(run, out, write)
     tied: Any = None
     if run.parts.get("requests"):
-        from trueput.attribution import tying
+        from trueput.attribution.requests import tying
 
         records = tying.records_of(run)
         out.sessions = _sessions(run, tying.client_files(records))
@@ -73,7 +73,7 @@ def attribute_run(run: RunInput, write: Callable[[Told], None] | None = None) ->
     attribute_engine(engine_record, out.rows, out.problems)
     _instants(run, out)
     if run.parts.get("gpu_ops"):
-        from trueput.attribution.gpu_axis import choose_axis
+        from trueput.attribution.gpu.time.axis import choose_axis
 
         axis = choose_axis(
             run.parts,
@@ -85,7 +85,7 @@ def attribute_run(run: RunInput, write: Callable[[Told], None] | None = None) ->
         out.aside = axis.aside
         out.of_files += axis.problems
         run = replace(run, parts=axis.counted(run.parts))
-        from trueput.attribution.gpu_outside import profiles_outside
+        from trueput.attribution.gpu.time.outside import profiles_outside
 
         out.of_files += profiles_outside(run.parts, run.clocks, out.clock_fits)
     _gpu_steps(run, out)
@@ -97,7 +97,7 @@ def _without_repeats(run: RunInput, out: RunOutput, write: Callable[[Told], None
     """Leave out the iterations that stand in the engine's log twice."""
     if write is None or not run.parts.get("engine_steps"):
         return
-    from trueput.attribution.repeats import repeated
+    from trueput.attribution.engine.repeats import repeated
 
     if (found := repeated(run.parts)) is not None:
         told, problems = found
@@ -109,7 +109,8 @@ def _logged_apart(run: RunInput, out: RunOutput, write: Callable[[Told], None] |
     """Tell requests of one id apart of which only a log tells."""
     if write is None or not run.parts.get("request_events"):
         return
-    from trueput.attribution import named_twice, reuse
+    from trueput.attribution.reused import apart as reuse
+    from trueput.attribution.reused import named_twice
 
     if ids := named_twice.reused_ids(run.parts, None):
         told = reuse.tell_apart(run.parts, ids, None, lambda _: out.clock_fits)
@@ -127,7 +128,7 @@ def _instants(run: RunInput, out: RunOutput) -> None:
     parts = run.parts.get("request_events")
     if not parts or not run.parts.get("requests"):
         return
-    from trueput.attribution.request_instants import request_instants
+    from trueput.attribution.requests.instants import request_instants
 
     out.rows["request_instants"] = lambda: request_instants(run.run_id, parts)
     out.made_while_written["request_instants"] = _not_grouped
@@ -148,10 +149,10 @@ def _gpu_steps(run: RunInput, out: RunOutput) -> None:
         return
     offsets = {s: f.offset_ns or 0 for s, f in out.clock_fits.items()}
     try:
-        from trueput.attribution.gpu_axis import is_dated
-        from trueput.attribution.gpu_lost_steps import LostSteps
-        from trueput.attribution.gpu_steps import gpu_steps, speculated_tokens
-        from trueput.attribution.log_iterations import log_iterations
+        from trueput.attribution.gpu.losses.lost_steps import LostSteps
+        from trueput.attribution.gpu.steps.division import gpu_steps, speculated_tokens
+        from trueput.attribution.gpu.time.axis import is_dated
+        from trueput.attribution.iterations.log import log_iterations
 
         iterations = log_iterations(run.parts, out.rows.get("step_work"))
         spec = speculated_tokens(run.config)
@@ -181,7 +182,7 @@ def _gpu_union(run: RunInput, out: RunOutput) -> None:
     """Add gpu_busy and gpu_op_totals, made when the parts are on the clock of the store."""
     if not (parts := run.parts.get("gpu_ops")):
         return
-    from trueput.attribution.gpu_union import GpuUnion
+    from trueput.attribution.gpu.time.union import GpuUnion
 
     union = GpuUnion(run.run_id, parts)
     out.rows["gpu_busy"] = union.stretches

@@ -12,7 +12,7 @@ from trueput.clock import ClockAnchor, ClockFit
 from trueput.source_api import Clock, Problem
 
 if TYPE_CHECKING:
-    from trueput.attribution.gpu_lost_steps import LostSteps
+    from trueput.attribution.gpu.losses.lost_steps import LostSteps
 
 Row = dict[str, Any]
 

@@ -45,7 +45,7 @@ def mark_waits(work: Work, parts: Mapping[str, list[Path]], aside: Mapping[str, 
     """Mark the captures in which operations waited though their device did nothing."""
     if not parts.get("gpu_busy") or not parts.get("gpu_launches"):
         return
-    from trueput.attribution.gpu_waits import waited
+    from trueput.attribution.gpu.losses.waits import waited
 
     busy, operations, launches = (parts[t] for t in ("gpu_busy", "gpu_ops", "gpu_launches"))
     told = [r for r in work.results if r.parts.get("gpu_captures") and has_open_gaps(r)]

@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from trueput.attribution.gpu_lost_steps import LostSteps
-from trueput.attribution.gpu_marks import row_groups, words
-from trueput.attribution.gpu_no_length import without_length
-from trueput.attribution.gpu_replay_gaps import idle_beside_replays
-from trueput.attribution.gpu_replays import replayed
-from trueput.attribution.gpu_unseen import longest_ns, unseen_launches, watched_ns
+from trueput.attribution.gpu.losses.lost_steps import LostSteps
+from trueput.attribution.gpu.losses.replay_gaps import idle_beside_replays
+from trueput.attribution.gpu.losses.replays import replayed
+from trueput.attribution.gpu.losses.unseen import longest_ns, unseen_launches, watched_ns
+from trueput.attribution.gpu.operations.no_length import without_length
+from trueput.attribution.gpu.profile.marks import row_groups, words
 from trueput.ingest.read import FileResult
 from trueput.source_api import MOST_LOST, Problem, Severity, loses_much
 from trueput.units import ns_text

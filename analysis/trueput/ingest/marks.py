@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueput.arrow import arrow_schema
-from trueput.attribution.gpu_crowded import crowded_places, of_places
-from trueput.attribution.gpu_marks import DUPLICATE, numbers, words
-from trueput.attribution.gpu_overflow import overflows
-from trueput.attribution.gpu_places import misplaced, places_of
-from trueput.attribution.gpu_plausible import bounds_of
-from trueput.attribution.gpu_processes import launchers
+from trueput.attribution.gpu.operations.crowded import crowded_places, of_places
+from trueput.attribution.gpu.operations.overflow import overflows
+from trueput.attribution.gpu.operations.places import misplaced, places_of
+from trueput.attribution.gpu.operations.plausible import bounds_of
+from trueput.attribution.gpu.operations.processes import launchers
+from trueput.attribution.gpu.profile.marks import DUPLICATE, numbers, words
 from trueput.ingest.losses import Losses, losses_of
 from trueput.ingest.read import FileResult, rewrite
 from trueput.ingest.twice import mark_doubled_operations

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueput.arrow import conform
-from trueput.attribution.gpu_idle_within import of_process
-from trueput.attribution.gpu_marks import has_word, numbers, row_groups
+from trueput.attribution.gpu.profile.idle_within import of_process
+from trueput.attribution.gpu.profile.marks import has_word, numbers, row_groups
+from trueput.attribution.gpu.profile.stretches import Stretches, united
 from trueput.attribution.records import Ints
-from trueput.attribution.stretches import Stretches, united
 from trueput.ingest.read import FileResult, parquet_writer
 
 TABLE = "gpu_overheads"

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trueput.arrow import arrow_schema
-from trueput.attribution.doubled import Alike, Doubled, doubled_rows
-from trueput.attribution.gpu_marks import DUPLICATE, numbers
+from trueput.attribution.gpu.operations.doubled import Alike, Doubled, doubled_rows
+from trueput.attribution.gpu.profile.marks import DUPLICATE, numbers
 from trueput.ingest.read import FileResult, rewrite
 from trueput.source_api import Problem, Severity
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trueput.attribution.stories import Event
+from trueput.attribution.replay.stories import Event
 
 
 @dataclass

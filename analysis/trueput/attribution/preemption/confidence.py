@@ -9,7 +9,7 @@ import numpy as np
 
 from trueput.attribution.preemption.claims import Claim
 from trueput.attribution.records import Totals
-from trueput.attribution.stories import Story
+from trueput.attribution.replay.stories import Story
 
 NEARBY_STEPS = 300
 """A count the replay failed to reproduce so shortly before casts doubt on a preemption."""

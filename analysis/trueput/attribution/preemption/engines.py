@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trueput.attribution.beam import Allowance
+from trueput.attribution.iterations.recompute import ReplayTokens, lost_lines
+from trueput.attribution.iterations.timeline import Window, dated_ends, nothing_seen, printed_window
 from trueput.attribution.preemption.claims import Claim, claims_of
 from trueput.attribution.preemption.confidence import weigh
+from trueput.attribution.preemption.presence import Presence
 from trueput.attribution.preemption.processes import requests_by_process, why_no_replay
 from trueput.attribution.preemption.replay_tokens import tokens_of_stories
 from trueput.attribution.preemption.served import is_near, presences_with_tokens
 from trueput.attribution.preemption.sightings import sightings
-from trueput.attribution.presence import Presence
-from trueput.attribution.recompute import ReplayTokens, lost_lines
 from trueput.attribution.records import EngineLimits, Ints, Steps, Stream, Totals
+from trueput.attribution.replay.beam import Allowance
 from trueput.attribution.replay.search import Replay
-from trueput.attribution.stories import Story
-from trueput.attribution.timeline import Window, dated_ends, nothing_seen, printed_window
+from trueput.attribution.replay.stories import Story
 
 
 @dataclass

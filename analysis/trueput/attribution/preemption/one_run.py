@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trueput.attribution.iterations.cost import StepCost
+from trueput.attribution.iterations.recompute import recompute_totals
 from trueput.attribution.preemption.engines import replay_all
+from trueput.attribution.preemption.presence import Presence
 from trueput.attribution.preemption.recompute_time import timed
 from trueput.attribution.preemption.replay_tokens import tokens_together
 from trueput.attribution.preemption.steps import StepRecompute, recompute_of_steps
 from trueput.attribution.preemption.victims import victims
-from trueput.attribution.presence import Presence
-from trueput.attribution.recompute import recompute_totals
 from trueput.attribution.records import (
     EngineLimits,
     RecomputeTotals,
@@ -24,7 +25,6 @@ from trueput.attribution.records import (
     Stream,
     Totals,
 )
-from trueput.attribution.step_cost import StepCost
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from trueput.attribution.iterations.recompute import TokenTotals
 from trueput.attribution.preemption.steps import StepRecompute
-from trueput.attribution.recompute import TokenTotals
 from trueput.attribution.records import RecomputeTotals, Steps
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trueput.attribution.recompute import ReplayTokens
-from trueput.attribution.stories import Story
+from trueput.attribution.iterations.recompute import ReplayTokens
+from trueput.attribution.replay.stories import Story
 
 PLAUSIBLE_NATS = 7.0
 """Stories this much dearer than the best are a thousand times less likely."""

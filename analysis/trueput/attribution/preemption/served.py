@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trueput.attribution.cache_hits import Prompt, share_hits
-from trueput.attribution.presence import Presence, presences
+from trueput.attribution.preemption.cache_hits import Prompt, share_hits
+from trueput.attribution.preemption.presence import Presence, presences
+from trueput.attribution.preemption.told_prefill import Told, settle
 from trueput.attribution.records import EngineLimits, Stream, Totals
-from trueput.attribution.stories import Event, Story
-from trueput.attribution.told_prefill import Told, settle
+from trueput.attribution.replay.stories import Event, Story
 
 MOST_WRONG_RATIO = 0.01
 """Iterations whose counts a replay may fail to reproduce, of all, and still say who was served."""

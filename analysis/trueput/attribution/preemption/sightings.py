@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from trueput.attribution.iterations.timeline import Sightings
 from trueput.attribution.records import Ints, Steps, Stream
-from trueput.attribution.stories import Event
-from trueput.attribution.timeline import Sightings
+from trueput.attribution.replay.stories import Event
 
 
 def sightings(events: Sequence[Event], streams: Sequence[Stream], steps: Steps) -> Sightings:

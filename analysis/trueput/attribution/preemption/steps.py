@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trueput.attribution.preemption.engines import ReplayedEngine
-from trueput.attribution.recompute import excess_tokens, recomputed_by_step
-from trueput.attribution.records import EngineLimits, Floats, Ints, Steps
-from trueput.attribution.step_cost import (
+from trueput.attribution.iterations.cost import (
     StepCost,
     StepParts,
     StepWork,
     fit_step_cost,
     split_steps,
 )
+from trueput.attribution.iterations.recompute import excess_tokens, recomputed_by_step
+from trueput.attribution.preemption.engines import ReplayedEngine
+from trueput.attribution.records import EngineLimits, Floats, Ints, Steps
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from trueput.attribution.admission_order import admission_order
+from trueput.attribution.replay.admission_order import admission_order
 from trueput.attribution.replay.departures import SLACK_NS, Departures
 from trueput.attribution.replay.nats import ANONYMOUS, OUT_OF_ORDER, UNDATED, WRONG
 from trueput.attribution.replay.printed import Printed
-from trueput.attribution.stories import Job, Live, Story
+from trueput.attribution.replay.stories import Job, Live, Story
 
 ORDER_SCALE_NS = 20_000_000
 """A request is admitted so long before an earlier one: one nat more."""

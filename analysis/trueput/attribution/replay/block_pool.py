@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from trueput.attribution.records import EngineLimits
 from trueput.attribution.replay.free_queue import FreeQueue
 from trueput.attribution.replay.nats import USAGE_DIFFERS
-from trueput.attribution.stories import Live
+from trueput.attribution.replay.stories import Live
 
 KV_RESOLUTION = 0.001
 """The share of its blocks to which an engine prints how many are in use."""

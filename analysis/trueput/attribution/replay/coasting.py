@@ -8,7 +8,7 @@ from trueput.attribution.replay.block_pool import BlockPool
 from trueput.attribution.replay.departures import ANY_NUMBER, Departures
 from trueput.attribution.replay.printed import Printed
 from trueput.attribution.replay.progress import Progress
-from trueput.attribution.stories import Story
+from trueput.attribution.replay.stories import Story
 
 
 class Coasting:

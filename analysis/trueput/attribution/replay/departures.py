@@ -7,7 +7,7 @@ from bisect import bisect_left
 
 from trueput.attribution.replay.nats import DOUBT, LEFT, LEFT_UNKNOWN, UNENDED
 from trueput.attribution.replay.printed import Printed
-from trueput.attribution.stories import Job, Live
+from trueput.attribution.replay.stories import Job, Live
 
 SLACK_NS = 50_000_000
 """What the instants of records and those of iterations may differ by."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from trueput.attribution.replay.block_pool import BlockPool
 from trueput.attribution.replay.nats import HIT_DIFFERS, MOST_HIT_DIFFERS
-from trueput.attribution.stories import Live, Story
+from trueput.attribution.replay.stories import Live, Story
 
 
 class Division:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trueput.attribution.beam import Allowance
 from trueput.attribution.replay.arrivals import Arrivals
+from trueput.attribution.replay.beam import Allowance
 from trueput.attribution.replay.block_pool import BlockPool
 from trueput.attribution.replay.nats import LOST_LINES, UNSEEN
 from trueput.attribution.replay.printed import Printed
 from trueput.attribution.replay.scheduler import Scheduler
-from trueput.attribution.stories import Live, Story
+from trueput.attribution.replay.stories import Live, Story
 
 
 class LostLines:

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
+from trueput.attribution.iterations.timeline import Window
 from trueput.attribution.records import EngineLimits, Steps
-from trueput.attribution.timeline import Window
 
 
 class Printed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trueput.attribution.replay.block_pool import BlockPool
 from trueput.attribution.replay.nats import GAP_DENIES
 from trueput.attribution.replay.printed import Printed
-from trueput.attribution.stories import Live, Story
+from trueput.attribution.replay.stories import Live, Story
 
 LEAST_WAITED_RATIO = 0.3
 """A client that had no token from a request's preemption to its next has waited so much of that."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trueput.attribution.beam import Allowance
 from trueput.attribution.replay.arrivals import Arrivals
+from trueput.attribution.replay.beam import Allowance
 from trueput.attribution.replay.block_pool import BlockPool
 from trueput.attribution.replay.departures import Departures
 from trueput.attribution.replay.division import Division
@@ -19,7 +19,7 @@ from trueput.attribution.replay.free_queue import FreeQueue
 from trueput.attribution.replay.nats import GHOST, RESTARTED, UNNEEDED
 from trueput.attribution.replay.printed import Printed
 from trueput.attribution.replay.progress import Progress
-from trueput.attribution.stories import Live, Story
+from trueput.attribution.replay.stories import Live, Story
 
 RESTART_NS = 1_000_000_000
 

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from trueput.attribution.beam import Allowance, Beam
+from trueput.attribution.iterations.timeline import Window
 from trueput.attribution.records import EngineLimits, Steps, Stream
 from trueput.attribution.replay.arrivals import Arrivals
+from trueput.attribution.replay.beam import Allowance, Beam
 from trueput.attribution.replay.block_pool import BlockPool
 from trueput.attribution.replay.coasting import Coasting
 from trueput.attribution.replay.departures import Departures
@@ -25,8 +26,7 @@ from trueput.attribution.replay.lost_lines import LostLines
 from trueput.attribution.replay.nats import ANONYMOUS, DOUBT, GHOST, LEFT, RESTARTED, WRONG
 from trueput.attribution.replay.printed import Printed
 from trueput.attribution.replay.scheduler import Scheduler
-from trueput.attribution.stories import Story, jobs_of
-from trueput.attribution.timeline import Window
+from trueput.attribution.replay.stories import Story, jobs_of
 
 BEAM = 24
 MAX_LEAVERS = 2

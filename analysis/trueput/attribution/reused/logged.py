@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from trueput.attribution.likely_offset import likely_offset
-from trueput.attribution.lives import Record
-from trueput.attribution.log_lives import Line, LogLife, log_lives
-from trueput.attribution.named_twice import outer_id
+from trueput.attribution.reused.likely_offset import likely_offset
+from trueput.attribution.reused.lives import Record
+from trueput.attribution.reused.log_lives import Line, LogLife, log_lives
+from trueput.attribution.reused.named_twice import outer_id
 from trueput.attribution.reused.rows import UNSURE_NS, Fits, ReusedRow, clock_of
 from trueput.clock import ClockFit
 

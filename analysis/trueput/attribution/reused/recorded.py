@@ -8,9 +8,9 @@ from typing import Final
 
 import polars as pl
 
-from trueput.attribution.likely_offset import likely_offset
-from trueput.attribution.lives import Record
-from trueput.attribution.named_twice import outer_id
+from trueput.attribution.reused.likely_offset import likely_offset
+from trueput.attribution.reused.lives import Record
+from trueput.attribution.reused.named_twice import outer_id
 from trueput.attribution.reused.rows import UNSURE_NS, Fits, ReusedRow, clock_of
 
 LATE_NS: Final = 50_000_000

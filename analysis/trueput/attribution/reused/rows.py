@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from trueput.attribution.lives import Record
+from trueput.attribution.reused.lives import Record
 from trueput.clock import ClockFit
 
 Fits = Mapping[str, ClockFit]

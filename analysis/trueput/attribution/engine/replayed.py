@@ -1,0 +1,328 @@
+"""A run short enough to replay: its streams and iterations -> victims, recompute, work of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from trueput.attribution.engine.counters import (
+    FIRST_TOKENS,
+    GENERATION_TOKENS,
+    PREEMPTIONS,
+    PREFILLED,
+    PROMPT_TOKENS,
+    summed,
+)
+from trueput.attribution.engine.record import EngineRecord, Parts, Row, cost_row
+from trueput.attribution.iterations.cost import StepParts
+from trueput.attribution.iterations.work import work_columns
+from trueput.attribution.preemption import Attribution, attribute
+from trueput.attribution.records import EngineLimits, Ints, Steps, Stream, Totals
+from trueput.source_api import Problem, Severity
+
+MAX_REPLAY_STREAMS = 100_000
+_STEP_COLUMNS = [
+    "source_id", "engine", "incarnation", "step_ix", "line", "logged_at_ns", "elapsed_ns",
+    "context_requests", "context_tokens", "generation_requests", "generation_tokens",
+    "kv_used_ratio",
+]  # fmt: skip
+
+
+def attribute_replayed(
+    record: EngineRecord,
+    limits: EngineLimits,
+    grown: Mapping[str, int],
+    rows: dict[str, Any],
+    problems: list[Problem],
+) -> None:
+    """Add run_recompute, step_costs, step_work, request_recompute and request_steps to `rows`."""
+    totals = _totals(record, grown)
+    sources, steps = _steps(record)
+    streams = _streams(record)
+    if len(streams) > MAX_REPLAY_STREAMS:
+        text = f"{len(streams)} requests are too many to replay; victims stay unknown"
+        problems.append(Problem("ATTR003", Severity.INFO, text))
+        streams = []
+    try:
+        found = attribute(steps, streams, limits, totals)
+    except Exception as error:  # noqa: BLE001  the run must not be lost with its attribution
+        text = f"{type(error).__name__} while attributing recompute; it stays unknown"
+        problems.append(Problem("ATTR004", Severity.ERROR, text))
+        return
+    if found.unsearched_steps:
+        text = (
+            f"{found.unsearched_steps} iterations fit the requests in more ways than were looked "
+            "at; victims of preemption may be missing"
+        )
+        problems.append(Problem("ATTR003", Severity.INFO, text))
+    _write(record.run_id, sources, steps, streams, found, rows)
+
+
+def _scan(parts: Parts, table: str) -> pl.LazyFrame | None:
+    files = list(parts.get(table, ()))
+    return pl.scan_parquet(files) if files else None
+
+
+def _totals(record: EngineRecord, grown: Mapping[str, int]) -> Totals:
+    return Totals(
+        prompt_tokens_computed=grown.get(PROMPT_TOKENS),
+        generation_tokens=grown.get(GENERATION_TOKENS),
+        first_tokens=grown.get(FIRST_TOKENS),
+        preemptions=grown.get(PREEMPTIONS),
+        aborted=len(_aborted(record)),
+        prefilled_requests=grown.get(PREFILLED),
+        prefilled_tokens=grown.get(summed(PREFILLED)),
+    )
+
+
+def _aborted(record: EngineRecord) -> dict[str, int | None]:
+    """Requests that the engine says were aborted -> when it said so first."""
+    events = _scan(record.parts, "request_events")
+    if events is None:
+        return {}
+    key = pl.coalesce("request_id", pl.col("engine_request_id").str.replace(r"-[0-9a-f]{8}$", ""))
+    found = events.filter(pl.col("event") == "aborted").select(key, "source_id", "at_ns").collect()
+    said: dict[str, int | None] = {}
+    for name, source, at in found.iter_rows():
+        if name is None:
+            continue
+        when = None if at is None else at + record.offset(source)
+        before = said.get(name)
+        said[name] = min((x for x in (when, before) if x is not None), default=None)
+    return said
+
+
+def _array(frame: pl.DataFrame, name: str) -> Ints:
+    return frame[name].fill_null(0).to_numpy().astype(np.int64)
+
+
+def _make_steps(record: EngineRecord, frame: pl.DataFrame) -> Steps:
+    offset = record.offset(str(frame["source_id"][0]))
+    return Steps(
+        engine=str(frame["engine"][0]),
+        incarnation=int(frame["incarnation"][0]),
+        step_ix=_array(frame, "step_ix"),
+        logged_at_ns=_array(frame, "logged_at_ns") + offset,
+        elapsed_ns=_array(frame, "elapsed_ns"),
+        context_requests=_array(frame, "context_requests"),
+        context_tokens=_array(frame, "context_tokens"),
+        generation_requests=_array(frame, "generation_requests"),
+        generation_tokens=_array(frame, "generation_tokens"),
+        kv_used_ratio=frame["kv_used_ratio"].fill_null(float("nan")).to_numpy().astype(np.float64),
+    )
+
+
+def _steps(record: EngineRecord) -> tuple[list[str], list[Steps]]:
+    """The iterations of each engine life, and the file of each; unusable rows are left out."""
+    scan = _scan(record.parts, "engine_steps")
+    assert scan is not None
+    usable = scan.filter(
+        ~pl.col("dummy") & pl.col("elapsed_ns").is_not_null() & pl.col("step_ix").is_not_null()
+    ).select(_STEP_COLUMNS)
+    sources, found = [], []
+    groups = usable.collect().group_by(["source_id", "engine", "incarnation"], maintain_order=True)
+    for key, frame in groups:
+        unique = frame.sort("step_ix", maintain_order=True).unique(
+            "step_ix", keep="first", maintain_order=True
+        )
+        sources.append(str(key[0]))
+        found.append(_make_steps(record, unique))
+    return sources, found
+
+
+def _streams(record: EngineRecord) -> list[Stream]:
+    """Every request of the run, client and engine side together.
+
+    None without any record of requests: log lines alone give neither lengths nor arrivals, so
+    nothing can be replayed or counted with them.
+    """
+    requests = _scan(record.parts, "requests")
+    tied = record.tied
+    if requests is None or tied is None:
+        return []
+    engine = _engine_side(record)
+    client: dict[str, Row] = {}
+    rows = requests.filter(pl.col("vantage") == "client").select(
+        "source_id", "row_ix", "prompt_tokens", "output_tokens", "asked_output_tokens",
+        "sent_at_ns", "first_token_at_ns", "ended_at_ns", "gaps_ns", "status",
+    ).collect()  # fmt: skip
+    named = rows.join(tied.select("source_id", "row_ix", "request_id"), on=["source_id", "row_ix"])
+    for row in named.iter_rows(named=True):
+        offset = record.offset(row["source_id"])
+        for name in ("sent_at_ns", "first_token_at_ns", "ended_at_ns"):
+            row[name] = row[name] + offset if row[name] is not None else None
+        client[row["request_id"]] = row
+    aborted = _aborted(record)
+    names = sorted(set(engine) | {n for n in client if not engine or n in engine})
+    return [_stream(n, client.get(n, {}), engine.get(n, {}), aborted) for n in names]
+
+
+def _engine_side(record: EngineRecord) -> dict[str, Row]:
+    found: dict[str, Row] = {}
+    requests = _scan(record.parts, "requests")
+    if requests is not None:
+        spans = requests.filter(pl.col("vantage") == "engine").select(
+            "source_id", "request_id", "prompt_tokens", "cached_prompt_tokens", "output_tokens",
+            "asked_output_tokens", "arrived_at_ns", "queue_ns", "prefill_ns", "decode_ns", "e2e_ns",
+        )  # fmt: skip
+        for row in spans.collect().iter_rows(named=True):
+            if row["request_id"] is None:
+                continue
+            if row["arrived_at_ns"] is not None:
+                row["arrived_at_ns"] += record.offset(row["source_id"])
+            found[row["request_id"]] = row
+    events = _scan(record.parts, "request_events")
+    if events is not None:
+        seen = events.filter(
+            pl.col("event").is_in(["received", "added"])
+            & pl.col("request_id").is_not_null()
+            & ~pl.col("request_id").str.starts_with("tokenize-")
+        )
+        limits = seen.group_by("request_id").agg(
+            pl.col("max_tokens").max(), pl.col("prompt_tokens").max()
+        )
+        for name, max_tokens, prompt in limits.collect().iter_rows():
+            row = found.setdefault(name, {})
+            if row.get("asked_output_tokens") is None:
+                row["asked_output_tokens"] = max_tokens
+            if row.get("prompt_tokens") is None:
+                row["prompt_tokens"] = prompt
+    return found
+
+
+def _first(*values: Any) -> Any:
+    return next((v for v in values if v is not None), None)
+
+
+def _stream(name: str, client: Row, engine: Row, aborted: Mapping[str, int | None]) -> Stream:
+    gaps = client.get("gaps_ns")
+    output = _first(engine.get("output_tokens"), client.get("output_tokens"))
+    return Stream(
+        request_id=name,
+        prompt_tokens=_first(engine.get("prompt_tokens"), client.get("prompt_tokens")),
+        cached_prompt_tokens=engine.get("cached_prompt_tokens"),
+        output_tokens=output,
+        asked_output_tokens=_first(
+            client.get("asked_output_tokens"), engine.get("asked_output_tokens")
+        ),
+        sent_at_ns=client.get("sent_at_ns"),
+        first_token_at_ns=client.get("first_token_at_ns"),
+        ended_at_ns=client.get("ended_at_ns"),
+        gaps_ns=np.asarray(gaps, np.int64) if gaps else None,
+        arrived_at_ns=engine.get("arrived_at_ns"),
+        queue_ns=engine.get("queue_ns"),
+        prefill_ns=engine.get("prefill_ns"),
+        decode_ns=engine.get("decode_ns"),
+        e2e_ns=engine.get("e2e_ns"),
+        aborted=name in aborted,
+        aborted_at_ns=aborted.get(name),
+    )
+
+
+def _work_frame(
+    run_id: str, source: str, steps: Steps, again: Ints, of_context: Ints, parts: StepParts
+) -> pl.DataFrame:
+    return pl.DataFrame(work_columns(steps, again, of_context, parts)).with_columns(
+        pl.lit(run_id).alias("run_id"),
+        pl.lit(source).alias("source_id"),
+        pl.lit(steps.engine).alias("engine"),
+        pl.lit(steps.incarnation, pl.Int64).alias("incarnation"),
+    )
+
+
+def _write(
+    run_id: str,
+    sources: Sequence[str],
+    steps: Sequence[Steps],
+    streams: Sequence[Stream],
+    found: Attribution,
+    rows: dict[str, Any],
+) -> None:
+    total = found.totals
+    rows["step_costs"] = [cost_row(run_id, found.cost)]
+    rows["run_recompute"] = [
+        {
+            "run_id": run_id,
+            "scheduled_tokens": total.scheduled_tokens,
+            "recomputed_tokens": total.recomputed_tokens,
+            "recomputed_tokens_low": total.recomputed_tokens_low,
+            "recomputed_tokens_high": total.recomputed_tokens_high,
+            "recompute_ns": total.recompute_ns,
+            "recompute_ns_low": total.recompute_ns_low,
+            "recompute_ns_high": total.recompute_ns_high,
+            "method": total.method,
+            "basis": total.basis,
+        }
+    ]
+    frames = []
+    for source, one, made in zip(sources, steps, found.steps, strict=True):
+        spare = np.maximum(one.generation_tokens - one.generation_requests, 0)
+        of_context = np.minimum(np.maximum(made.recomputed_tokens - spare, 0), one.context_tokens)
+        frames.append(
+            _work_frame(run_id, source, one, made.recomputed_tokens, of_context, made.parts)
+        )
+    rows["step_work"] = pl.concat(frames)
+    rows["request_recompute"] = _request_rows(run_id, streams, found)
+    rows["request_steps"] = _presence_rows(run_id, steps, streams, found)
+
+
+def _presence_rows(
+    run_id: str, steps: Sequence[Steps], streams: Sequence[Stream], found: Attribution
+) -> list[Row]:
+    """Who computed what in which iterations, as far as the replay says."""
+    return [
+        {
+            "run_id": run_id,
+            "engine": one.engine,
+            "incarnation": one.incarnation,
+            "request_id": streams[x.job].request_id,
+            "work": x.work,
+            "first_step_ix": int(one.step_ix[x.first]),
+            "last_step_ix": int(one.step_ix[x.last]),
+            "tokens": x.tokens,
+            "tokens_else": x.other,
+            "tokens_low": x.low,
+            "tokens_high": x.high,
+        }
+        for one, presences in zip(steps, found.presences, strict=True)
+        for x in presences
+    ]
+
+
+def _request_rows(run_id: str, streams: Sequence[Stream], found: Attribution) -> list[Row]:
+    """Victims; and, where every counted preemption is explained, the rest as not preempted."""
+    out = [
+        {
+            "run_id": run_id,
+            "request_id": r.request_id,
+            "preemptions": r.preemptions,
+            "requeue_ns": r.requeue_ns,
+            "recompute_ns": r.recompute_ns,
+            "recomputed_tokens": r.recomputed_tokens,
+            "requeue_before_first_token_ns": r.requeue_before_first_token_ns,
+            "recompute_before_first_token_ns": r.recompute_before_first_token_ns,
+            "confidence": r.confidence,
+            "method": r.method,
+            "basis": r.basis,
+        }
+        for r in found.requests
+    ]
+    if not out or found.unattributed_preemptions != 0:
+        return out
+    victims = {r.request_id for r in found.requests}
+    sure = min(r.confidence for r in found.requests)
+    zeros = dict.fromkeys(
+        ["preemptions", "requeue_ns", "recompute_ns", "recomputed_tokens",
+         "requeue_before_first_token_ns", "recompute_before_first_token_ns"], 0,
+    )  # fmt: skip
+    rest = [s.request_id for s in streams if s.request_id not in victims]
+    method = found.requests[0].method
+    out += [
+        {"run_id": run_id, "request_id": name, **zeros, "confidence": sure, "method": method,
+         "basis": "inferred"}
+        for name in rest
+    ]  # fmt: skip
+    return out

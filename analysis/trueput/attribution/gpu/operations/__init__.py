@@ -1,0 +1,1 @@
+"""Operations of a profile that cannot be as they stand there, or stand there twice."""

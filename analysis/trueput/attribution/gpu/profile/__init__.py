@@ -1,0 +1,1 @@
+"""Reading a profile: its annotations, queues, groups of rows, and stretches of time."""

@@ -1,0 +1,1 @@
+"""On which time the profiles of a run lie, and when its devices were busy there."""

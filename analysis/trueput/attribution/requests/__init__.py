@@ -1,0 +1,1 @@
+"""Records of one request tied together across vantages, and its instants."""
