@@ -16,6 +16,7 @@ QUEUE: Final = ("device_key", "process_key", "stream")
 """The columns of gpu_ops that tell it."""
 NEVER: Final = np.iinfo(np.int64).max // 2
 """What follows the last start of a queue."""
+_FEW: Final = 1 << 16
 
 
 def by_queue(rows: Any, which: Bools) -> Iterator[tuple[Queue, Ints]]:
@@ -23,15 +24,33 @@ def by_queue(rows: Any, which: Bools) -> Iterator[tuple[Queue, Ints]]:
     devices, processes = words(rows.column("device_key")), words(rows.column("process_key"))
     names = [*processes.dictionary.to_pylist(), None]
     chosen = np.flatnonzero(which)
-    place = np.stack((
-        devices.indices.to_numpy()[chosen],
-        processes.indices.fill_null(len(names) - 1).to_numpy()[chosen],
-        numbers(rows.column("stream"))[chosen],
-    ), axis=1)  # fmt: skip
-    for one in np.unique(place, axis=0):
-        here = chosen[(place == one).all(axis=1)]
-        device, process, stream = one.tolist()
-        yield (devices.dictionary[device].as_py(), names[process], stream), here
+    if not chosen.size:
+        return
+    device = devices.indices.to_numpy()[chosen].astype(np.int64)
+    process = processes.indices.fill_null(len(names) - 1).to_numpy()[chosen]
+    streams, stream = _ranked(numbers(rows.column("stream"))[chosen])
+    queue = (device * len(names) + process) * streams.size + stream
+    order = np.argsort(_narrow(queue), kind="stable")
+    edges = np.flatnonzero(np.diff(queue[order])) + 1
+    for mine in np.split(order, edges):
+        at = mine[0]
+        key = (devices.dictionary[int(device[at])].as_py(), names[int(process[at])])
+        yield (*key, int(streams[stream[at]])), chosen[mine]
+
+
+def _ranked(values: Ints) -> tuple[Ints, Ints]:
+    """The distinct values in order, and the place of each value among them."""
+    least, most = int(values.min()), int(values.max())
+    if most - least < _FEW:
+        there = np.bincount(values - least) > 0
+        return np.flatnonzero(there) + least, (np.cumsum(there) - 1)[values - least]
+    found = np.unique(values, return_inverse=True)
+    return found[0], found[1]
+
+
+def _narrow(values: Ints) -> Ints:
+    """The same numbers, in 16 bits where they fit: those are sorted by their digits."""
+    return values.astype(np.uint16) if int(values.max()) < _FEW else values
 
 
 def next_starts(
