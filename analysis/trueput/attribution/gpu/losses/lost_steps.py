@@ -99,6 +99,8 @@ def _of_file(marks: Marks | None, at: Ints, source: str) -> tuple[Marks | None, 
     if marks is None:
         return None, none
     codes = [code for code, place in enumerate(marks.places) if place[0] == source]
+    if len(codes) == len(marks.places):
+        return marks, at  # of a run's only profile: a copy would be as large as its steps
     which = np.isin(marks.place, codes)
     return (marks.of(which), at[which]) if which.any() else (None, none)
 
