@@ -228,12 +228,17 @@ def split_steps(cost: StepCost, work: StepWork) -> StepParts:
 def _bounds(
     cost: StepCost, work: StepWork, variable: Floats, present: NDArray[np.bool_]
 ) -> tuple[Ints, Ints]:
-    """(n, 3) low and high of each part: the constant to the others, or to this one."""
+    """(n, 3) low and high of each part: the constant to the others, or to this one.
+
+    Without a model any work of a mixed iteration may be none of it, or nearly all.
+    """
     elapsed = work.elapsed_ns[:, None]
-    constant = np.float64(cost.constant_ns if cost.usable else 0.0)
-    total = variable.sum(axis=1, keepdims=True) + constant
-    low = variable / total * elapsed
-    high = np.where(variable > 0, (variable + constant) / total * elapsed, 0.0)
+    if cost.usable:
+        total = variable.sum(axis=1, keepdims=True) + np.float64(cost.constant_ns)
+        low = variable / total * elapsed
+        high = np.where(variable > 0, (variable + cost.constant_ns) / total * elapsed, 0.0)
+    else:
+        low, high = np.zeros_like(variable), np.where(variable > 0, elapsed, 0.0)
     alone = present & (present.sum(axis=1, keepdims=True) <= 1)
     low, high = np.where(alone, elapsed, low), np.where(alone, elapsed, high)
     return (
