@@ -99,6 +99,13 @@ def test_more_processes_than_the_log_holds_are_not_its_work() -> None:
     assert found.grown == {}
 
 
+def test_an_engine_that_was_scraped_and_not_logged_is_told() -> None:
+    both = [scrapes((99, 0, 0), (160, 0, 30)), scrapes((99, 0, 0), (160, 4, 30), engine="1")]
+    found = judge(both, LOG)
+    assert found.uncovered == "the log lacks a life of engine 1 that was scraped"
+    assert (found.preemptions, found.grown[GENERATION_TOKENS]) == (None, 30)
+
+
 def test_no_preemption_before_a_late_scrape_hides_none() -> None:
     found = judge([scrapes((120, 0, 50), (160, 2, 250))], LOG)
     assert found.uncovered is not None

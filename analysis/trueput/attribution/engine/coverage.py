@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from trueput.attribution.engine.counters import PREEMPTIONS, CounterLife, counter_lives
+from trueput.attribution.engine.counters import (
+    GENERATION_TOKENS,
+    PREEMPTIONS,
+    CounterLife,
+    counter_lives,
+)
 from trueput.clock import ClockFit
 
 Parts = Mapping[str, Sequence[Path]]
@@ -55,10 +60,11 @@ def counted(parts: Parts, fits: Mapping[str, ClockFit]) -> Counted:
     lives = counter_lives(parts, offset)
     if not lives:
         return Counted({})
-    logged: Sequence[LoggedLife] = _logged(parts, offset)
+    found = _logged(parts, offset)
+    logged: Sequence[LoggedLife] = [life for _, life in found]
     if not logged:
         return _of_load(lives, _load(parts, offset))
-    if all((f := fits.get(s)) is None or f.uncertainty_ns is None for s in _log_files(parts)):
+    if all((f := fits.get(s)) is None or f.uncertainty_ns is None for s, _ in found):
         logged = _moved_by_zone(logged, lives)
     return judge(lives, logged)
 
@@ -72,11 +78,13 @@ def judge(lives: Sequence[CounterLife], logged: Sequence[LoggedLife]) -> Counted
     gaps: list[_Gap] = []
     sums: dict[str, float] = {}
     used: set[int] = set()
+    met: set[int] = set()
     before: dict[str, int] = {}
     for one in _at_one_time(logged):
         mine = [i for i, x in enumerate(lives) if x.engine == one.engine and _meets(x, one)]
         after_ns, before[one.engine] = before.get(one.engine), one.last_ns
         name = f"engine {one.engine}" if one.engine else "the engine"
+        met.update(mine)
         if len(mine) > one.processes:
             text = f"{len(mine)} processes were scraped, {one.processes} of {name} logged"
             gaps.append(_Gap(text))
@@ -91,6 +99,11 @@ def judge(lives: Sequence[CounterLife], logged: Sequence[LoggedLife]) -> Counted
                 used.add(i)
                 for metric, more in lives[i].growth(from_zero=from_zero).items():
                     sums[metric] = sums.get(metric, 0.0) + more
+    for i, life in enumerate(lives):
+        more = life.growth(from_zero=life.restarted or life.began_at_zero)
+        if i not in met and (more.get(GENERATION_TOKENS) or more.get(PREEMPTIONS)):
+            name = f"engine {life.engine}" if life.engine else "an engine"
+            gaps.append(_Gap(f"the log lacks a life of {name} that was scraped"))
     return _counted(sums, gaps)
 
 
@@ -190,16 +203,8 @@ def _moved_by_zone(
     return [replace(x, first_ns=x.first_ns + move, last_ns=x.last_ns + move) for x in logged]
 
 
-def _log_files(parts: Parts) -> list[str]:
-    import polars as pl
-
-    files = list(parts.get("engine_steps", ()))
-    return (
-        pl.scan_parquet(files).select(pl.col("source_id").unique()).collect()["source_id"].to_list()
-    )
-
-
-def _logged(parts: Parts, offset: Callable[[str], int]) -> list[LoggedLife]:
+def _logged(parts: Parts, offset: Callable[[str], int]) -> list[tuple[str, LoggedLife]]:
+    """Return the lives that logs tell of, each with its file."""
     import polars as pl
 
     files = list(parts.get("engine_steps", ()))
@@ -211,7 +216,7 @@ def _logged(parts: Parts, offset: Callable[[str], int]) -> list[LoggedLife]:
         .filter(~pl.col("dummy") & (work.fill_null(1) > 0))
         .group_by("source_id", "engine", "incarnation")
         .agg(at.min().alias("first"), at.max().alias("last"), pl.col("step_ix").min())
-        .collect()
+        .collect(engine="streaming")
     )
     found = []
     for source, engine, _, first, last, step_ix in rows.iter_rows():
@@ -219,7 +224,8 @@ def _logged(parts: Parts, offset: Callable[[str], int]) -> list[LoggedLife]:
             continue
         move = offset(source)
         starts = step_ix is not None and step_ix <= 1
-        found.append(LoggedLife(engine, first + move, last + move + _SECOND, starts))
+        life = LoggedLife(engine, first + move, last + move + _SECOND, starts)
+        found.append((source, life))
     return found
 
 
@@ -235,7 +241,7 @@ def _load(parts: Parts, offset: Callable[[str], int]) -> tuple[int, int] | None:
         .filter(pl.col("vantage") == "client")
         .group_by("source_id")
         .agg(pl.col("sent_at_ns").min(), pl.col("ended_at_ns").max())
-        .collect()
+        .collect(engine="streaming")
     )
     spans = [(a + offset(s), b + offset(s)) for s, a, b in rows.iter_rows() if None not in (a, b)]
     return (min(a for a, _ in spans), max(b for _, b in spans)) if spans else None
