@@ -84,6 +84,10 @@ class Totals:
     prefilled_requests: int | None = None
     """Requests that finished, with what they computed of their prompts when first scheduled."""
     prefilled_tokens: int | None = None
+    covers: bool = True
+    """Whether the counters are of all iterations; else they are at least what they say, and
+    `preemptions` is unknown."""
+    preemptions_least: int = 0
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ PROBLEM_CODES = {
     "ATTR014": "Records of requests that stand in the files twice; each is counted once.",
     "ATTR015": "Iterations that stand in the engine's log twice; each is counted once.",
     "ATTR016": "Two profiles share a part of their operations; both are counted.",
+    "ATTR017": "The engine's counters do not cover its iterations or load; recompute is bounded.",
 }
 
 

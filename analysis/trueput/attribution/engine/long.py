@@ -153,6 +153,7 @@ def attribute_long(
         return [
             {
                 "run_id": record.run_id,
+                "preemptions": preemptions,
                 "scheduled_tokens": scheduled,
                 "recomputed_tokens": 0 if none else None,
                 "recomputed_tokens_low": 0 if none else shape,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from trueput.attribution.engine.counters import PREEMPTIONS, growth
+from trueput.attribution.engine.coverage import counted
 from trueput.attribution.iterations.cost import StepCost
 from trueput.attribution.records import EngineLimits
 from trueput.clock import ClockFit
@@ -57,9 +57,12 @@ def attribute_engine(record: EngineRecord, rows: dict[str, Any], problems: list[
     becomes a problem: the run keeps everything else, and recompute stays unknown.
     """
     count = sum(pq.ParquetFile(p).metadata.num_rows for p in record.parts.get("engine_steps", ()))
-    grown = growth(record.parts)
+    counts = counted(record.parts, record.fits)
+    if counts.uncovered is not None:
+        text = f"{counts.uncovered}; its counters are at least what they say"
+        problems.append(Problem("ATTR017", Severity.WARNING, text))
     if count == 0:
-        rows["run_recompute"] = _from_counters(record.run_id, grown.get(PREEMPTIONS))
+        rows["run_recompute"] = _from_counters(record.run_id, counts.preemptions)
         return
     limits = _limits(record.config)
     # without requests there is nothing to replay
@@ -70,11 +73,11 @@ def attribute_engine(record: EngineRecord, rows: dict[str, Any], problems: list[
         if not is_nameless:
             text = f"{count} iterations are too many to replay; victims stay unknown"
             problems.append(Problem("ATTR003", Severity.INFO, text))
-        attribute_long(record, limits, grown.get(PREEMPTIONS), rows)
+        attribute_long(record, limits, counts.preemptions, rows)
         return
     from trueput.attribution.engine.replayed import attribute_replayed
 
-    attribute_replayed(record, limits, grown, rows, problems)
+    attribute_replayed(record, limits, counts, rows, problems)
 
 
 def _limits(config: Mapping[str, Any]) -> EngineLimits:
@@ -109,7 +112,8 @@ def _from_counters(run_id: str, preemptions: int | None) -> list[Row]:
     zero = 0 if none else None
     return [
         {
-            "run_id": run_id, "recomputed_tokens": zero, "recomputed_tokens_low": 0,
+            "run_id": run_id, "preemptions": preemptions,
+            "recomputed_tokens": zero, "recomputed_tokens_low": 0,
             "recomputed_tokens_high": zero, "recompute_ns": zero, "recompute_ns_low": 0,
             "recompute_ns_high": zero, "method": "counter",
             "basis": "reported" if none else "bounded",

@@ -16,6 +16,7 @@ from trueput.attribution.engine.counters import (
     PROMPT_TOKENS,
     summed,
 )
+from trueput.attribution.engine.coverage import Counted
 from trueput.attribution.engine.record import EngineRecord, Parts, Row, cost_row
 from trueput.attribution.iterations.cost import StepParts
 from trueput.attribution.iterations.work import work_columns
@@ -34,12 +35,12 @@ _STEP_COLUMNS = [
 def attribute_replayed(
     record: EngineRecord,
     limits: EngineLimits,
-    grown: Mapping[str, int],
+    counts: Counted,
     rows: dict[str, Any],
     problems: list[Problem],
 ) -> None:
     """Add run_recompute, step_costs, step_work, request_recompute and request_steps to `rows`."""
-    totals = _totals(record, grown)
+    totals = _totals(record, counts)
     sources, steps = _steps(record)
     streams = _streams(record)
     if len(streams) > MAX_REPLAY_STREAMS:
@@ -58,7 +59,7 @@ def attribute_replayed(
             "at; victims of preemption may be missing"
         )
         problems.append(Problem("ATTR003", Severity.INFO, text))
-    _write(record.run_id, sources, steps, streams, found, rows)
+    _write(record.run_id, sources, steps, streams, found, totals.preemptions, rows)
 
 
 def _scan(parts: Parts, table: str) -> pl.LazyFrame | None:
@@ -66,15 +67,18 @@ def _scan(parts: Parts, table: str) -> pl.LazyFrame | None:
     return pl.scan_parquet(files) if files else None
 
 
-def _totals(record: EngineRecord, grown: Mapping[str, int]) -> Totals:
+def _totals(record: EngineRecord, counts: Counted) -> Totals:
+    grown, covers = counts.grown, counts.uncovered is None
     return Totals(
         prompt_tokens_computed=grown.get(PROMPT_TOKENS),
         generation_tokens=grown.get(GENERATION_TOKENS),
         first_tokens=grown.get(FIRST_TOKENS),
-        preemptions=grown.get(PREEMPTIONS),
+        preemptions=counts.preemptions,
         aborted=len(_aborted(record)),
-        prefilled_requests=grown.get(PREFILLED),
-        prefilled_tokens=grown.get(summed(PREFILLED)),
+        prefilled_requests=grown.get(PREFILLED) if covers else None,
+        prefilled_tokens=grown.get(summed(PREFILLED)) if covers else None,
+        covers=covers,
+        preemptions_least=grown.get(PREEMPTIONS, 0),
     )
 
 
@@ -239,6 +243,7 @@ def _write(
     steps: Sequence[Steps],
     streams: Sequence[Stream],
     found: Attribution,
+    preemptions: int | None,
     rows: dict[str, Any],
 ) -> None:
     total = found.totals
@@ -246,6 +251,7 @@ def _write(
     rows["run_recompute"] = [
         {
             "run_id": run_id,
+            "preemptions": preemptions,
             "scheduled_tokens": total.scheduled_tokens,
             "recomputed_tokens": total.recomputed_tokens,
             "recomputed_tokens_low": total.recomputed_tokens_low,

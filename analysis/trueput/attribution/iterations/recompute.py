@@ -83,10 +83,24 @@ def computed_once(streams: Sequence[Stream], totals: Totals) -> tuple[int | None
     parts = (totals.prompt_tokens_computed, totals.generation_tokens, totals.first_tokens)
     if None not in parts:
         prompt, generated, first = (part or 0 for part in parts)
-        # an aborted request's last steps are in no counter
-        return prompt + generated - first, CONSERVATION, totals.aborted == 0
+        counted = prompt + generated - first
+        if totals.covers:
+            # an aborted request's last steps are in no counter
+            return counted, CONSERVATION, totals.aborted == 0
+        told, _ = _told(streams) if _covers(streams) and totals.aborted == 0 else (0, False)
+        return (
+            (told, CONSERVATION_STREAMS, False)
+            if told > counted
+            else (counted, CONSERVATION, False)
+        )
     if not streams:
         return None, NOTHING, False
+    told, exact = _told(streams)
+    return told, CONSERVATION_STREAMS, exact and totals.covers
+
+
+def _told(streams: Sequence[Stream]) -> tuple[int, bool]:
+    """Tokens that the requests say had to be computed once, and whether each says all of it."""
     total, exact = 0, True
     for stream in streams:
         prompt = stream.prompt_tokens or 0
@@ -98,7 +112,7 @@ def computed_once(streams: Sequence[Stream], totals: Totals) -> tuple[int | None
             or stream.output_tokens is None
             or stream.cached_prompt_tokens is None
         )
-    return total, CONSERVATION_STREAMS, exact
+    return total, exact
 
 
 def recompute_totals(

@@ -65,7 +65,10 @@ def attribute(
     engines = replay_all(steps, streams, limits, totals, notes)
     by_step, cost = recompute_of_steps(engines, limits)
     replayed = tokens_together(
-        [x.replay_tokens for x in engines], sum(x.preemptions for x in engines), totals.preemptions
+        [x.replay_tokens for x in engines],
+        sum(x.preemptions for x in engines),
+        totals.preemptions,
+        totals.preemptions_least,
     )
     tokens = recompute_totals(steps, streams, totals, limits.spec_tokens, replayed)
     requests = victims(engines, by_step, streams)

@@ -26,14 +26,14 @@ def tokens_of_stories(stories: Sequence[Story]) -> ReplayTokens | None:
 
 
 def tokens_together(
-    found: Sequence[ReplayTokens | None], preemptions: int, counted: int | None
+    found: Sequence[ReplayTokens | None], preemptions: int, counted: int | None, least: int = 0
 ) -> ReplayTokens | None:
     """Return the tokens of all engine processes; None where one of them says nothing.
 
     Nor is there an answer where the replays tell of other `preemptions` than the engine `counted`
-    (None where it has no counter).
+    (None where it has no counter), or of fewer than the `least` that it counted in a part of them.
     """
-    if counted is not None and preemptions != counted:
+    if preemptions < least or (counted is not None and preemptions != counted):
         return None
     sure = [x for x in found if x is not None]
     if not sure or len(sure) < len(found):

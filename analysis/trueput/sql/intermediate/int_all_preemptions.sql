@@ -1,15 +1,19 @@
 -- One row per run: how many preemptions its engine counted in all of its files, each kind of evidence
 -- by itself; NULL where that kind does not say.
--- Formula: a counter and a running count that fall have restarted from 0. A counter that was scraped
--- in its engine's first life counts from its first scrape.
+-- Formula: a counter and a running count that fall have restarted from 0. What ingest found that the
+-- counters say of all iterations (run_recompute) comes first; else a counter that was scraped in its
+-- engine's first life counts from its first scrape.
+-- Null rule: a counter that does not cover the run (ATTR017) does not say how many there were in it;
+-- nor does a single scrape, unless it is 0.
 WITH lives AS (
   SELECT run_id,
-    exact_count(arg_max(value, at_ns)) - CASE WHEN incarnation > 0 THEN 0 ELSE exact_count(arg_min(value, at_ns)) END AS growth
+    exact_count(arg_max(value, at_ns)) - CASE WHEN incarnation > 0 OR exact_count(arg_min(value, at_ns)) = 0 THEN 0
+      WHEN count(*) > 1 THEN exact_count(arg_min(value, at_ns)) END AS growth
   FROM raw.engine_samples
   WHERE metric = 'vllm:num_preemptions_total' AND kind = 'counter'
   GROUP BY run_id, engine, incarnation, labels
 ), counted AS (
-  SELECT run_id, CAST(sum(growth) AS BIGINT) AS growth FROM lives GROUP BY run_id
+  SELECT run_id, CASE WHEN count(growth) = count(*) THEN CAST(sum(growth) AS BIGINT) END AS growth FROM lives GROUP BY run_id
 ), said AS (
   SELECT run_id, cumulative,
     cumulative - coalesce(lag(cumulative) OVER (PARTITION BY run_id ORDER BY at_ns, cumulative), 0) AS more
@@ -18,10 +22,15 @@ WITH lives AS (
 ), told AS (
   SELECT run_id, CAST(sum(CASE WHEN more >= 0 THEN more ELSE cumulative END) AS BIGINT) AS printed, count(*) AS events
   FROM said GROUP BY run_id
+), known AS (
+  SELECT r.run_id, p.run_id IS NOT NULL AS is_in_part, coalesce(t.preemptions, CASE WHEN p.run_id IS NULL THEN c.growth END) AS counted
+  FROM raw.runs AS r
+  LEFT JOIN counted AS c ON c.run_id = r.run_id
+  LEFT JOIN raw.run_recompute AS t ON t.run_id = r.run_id
+  LEFT JOIN (SELECT DISTINCT run_id FROM raw.problems WHERE code = 'ATTR017') AS p ON p.run_id = r.run_id
 )
 SELECT
-  r.run_id, c.growth AS counted, e.printed, e.events,
-  coalesce(c.growth, e.printed, e.events) AS all_preemptions
-FROM raw.runs AS r
-LEFT JOIN counted AS c ON c.run_id = r.run_id
+  r.run_id, r.counted, r.is_in_part, e.printed, e.events,
+  coalesce(r.counted, e.printed, e.events) AS all_preemptions
+FROM known AS r
 LEFT JOIN told AS e ON e.run_id = r.run_id

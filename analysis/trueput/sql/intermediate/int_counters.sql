@@ -3,7 +3,8 @@
 -- Formula: last minus first scrape; a counter that restarts begins a new life at 0. growth_least is
 -- between scrapes inside the window, growth_most from the last scrape before it to the first after it;
 -- NULL for a window before the first scrape or after the last one.
--- Null rule: a series that was never scraped has no row; absence is not zero. What no counter can
+-- Null rule: a series that was never scraped has no row; absence is not zero. By how much one grew that
+-- was scraped once is NULL, unless it is 0. What no counter can
 -- have counted is NULL.
 WITH series AS (
   SELECT
@@ -24,7 +25,7 @@ WITH series AS (
   GROUP BY e.run_id, e.engine, e.incarnation, e.metric, e.labels, e.kind, e.le
 ), lives AS (
   SELECT *,
-    CASE WHEN incarnation > 0 THEN 0 ELSE first_value END AS base,
+    CASE WHEN incarnation > 0 OR last_value = 0 THEN 0 WHEN scrapes > 1 THEN first_value END AS base,
     -- a life begins between the last scrape of the one before and its own first
     CASE WHEN incarnation > 0
       THEN lag(last_at_ns) OVER (PARTITION BY run_id, engine, metric, labels, kind, le ORDER BY incarnation) END AS begun_after_ns,
@@ -38,10 +39,10 @@ SELECT
   first_at_ns, last_at_ns, first_value, last_value,
   last_value - base AS growth,
   -- of the lives that served the load, where the window is all of it
-  CASE WHEN from_ns IS NULL OR (last_at_ns >= from_ns AND coalesce(begun_after_ns, first_at_ns) < to_ns)
+  CASE WHEN base IS NULL OR from_ns IS NULL OR (last_at_ns >= from_ns AND coalesce(begun_after_ns, first_at_ns) < to_ns)
     THEN last_value - base ELSE 0 END AS life_growth,
   CASE WHEN from_ns IS NULL THEN CASE WHEN coalesce(window_rule, 'all') = 'all' THEN last_value - base END
-    WHEN is_unseen THEN NULL
+    WHEN is_unseen OR base IS NULL THEN NULL
     WHEN begun_after_ns >= to_ns THEN 0
     ELSE greatest(coalesce(after_value, last_value) - coalesce(before_value, base), 0) END AS growth_most,
   CASE WHEN from_ns IS NULL THEN CASE WHEN coalesce(window_rule, 'all') = 'all' THEN last_value - base ELSE 0 END

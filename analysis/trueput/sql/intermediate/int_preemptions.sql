@@ -2,7 +2,8 @@
 -- and in all of its files; NULL where no counter, event or printed running count says so.
 -- The rule `all` takes whole lives of the engine: those that served the load, with other traffic.
 -- Formula: a running count that falls has restarted. A log's events are to the second: they count
--- where their second reaches into the window. Null rule: a counter whose growth cannot be cut to the
+-- where their second reaches into the window. A counter that covers a part of the run counts in a
+-- window that it was scraped on both sides of. Null rule: a counter whose growth cannot be cut to the
 -- window leaves it to events that name as many; else the window's count is NULL.
 WITH said AS (
   SELECT e.run_id, e.at_ns, e.cumulative, coalesce(w.window_rule, 'all') AS window_rule,
@@ -33,7 +34,11 @@ WITH said AS (
 )
 SELECT
   a.run_id,
-  CASE WHEN a.counted IS NULL THEN CASE WHEN NOT e.is_unplaced THEN coalesce(e.printed_inside, e.events_inside) END
+  CASE
+    WHEN a.is_in_part AND s.window_rule <> 'all' AND s.is_scraped THEN CAST(c.window_growth AS BIGINT)
+    WHEN a.counted IS NULL THEN CASE WHEN NOT e.is_unplaced THEN coalesce(e.printed_inside, e.events_inside) END
+    -- all lives served the load
+    WHEN coalesce(s.window_rule, 'all') = 'all' AND (s.growth IS NULL OR c.window_growth = s.growth) THEN a.counted
     ELSE coalesce(CAST(c.window_growth AS BIGINT), CASE WHEN a.events = a.counted AND NOT e.is_unplaced THEN e.events_inside END)
     END AS preemptions,
   a.all_preemptions,
@@ -48,4 +53,17 @@ LEFT JOIN (
   FROM int_counter_totals
   WHERE metric = 'vllm:num_preemptions_total' GROUP BY run_id
 ) AS c ON c.run_id = a.run_id
+LEFT JOIN (
+  -- by how much it grew in all, and whether it was scraped on both sides of the window
+  SELECT k.run_id, any_value(k.window_rule) AS window_rule,
+    CASE WHEN count(k.growth) = count(*) THEN sum(k.growth) END AS growth,
+    max(k.first_at_ns) <= any_value(w.from_ns) AND min(k.last_at_ns) >= any_value(w.to_ns) AS is_scraped
+  FROM (
+    SELECT run_id, any_value(window_rule) AS window_rule, min(first_at_ns) AS first_at_ns, max(last_at_ns) AS last_at_ns,
+      CASE WHEN count(growth) = count(*) THEN sum(growth) END AS growth
+    FROM int_counters WHERE metric = 'vllm:num_preemptions_total' GROUP BY run_id, engine, labels
+  ) AS k
+  LEFT JOIN int_run_windows AS w ON w.run_id = k.run_id
+  GROUP BY k.run_id
+) AS s ON s.run_id = a.run_id
 LEFT JOIN told AS e ON e.run_id = a.run_id

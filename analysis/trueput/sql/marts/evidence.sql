@@ -15,7 +15,7 @@ WITH has AS (
     x.preemptions, x.all_preemptions, x.evidence AS preemption_evidence,
     p.slo, w.basis AS window_basis,
     z.basis AS recompute_basis, b.basis AS whole_recompute_basis, z.method AS recompute_method,
-    l.aggregates, o.ends_open, o.planned, o.checked, u.run_id IS NOT NULL AS finished_only, d.gpu_count, s.unsure, s.unsure_file, y.uncovered
+    l.aggregates, o.ends_open, o.planned, o.checked, u.run_id IS NOT NULL AS finished_only, d.gpu_count, s.unsure, s.unsure_file, y.uncovered, coalesce(ap.is_in_part, false) AS in_part
   FROM raw.runs AS r
   LEFT JOIN int_run_facts AS f ON f.run_id = r.run_id
   LEFT JOIN (
@@ -43,6 +43,7 @@ WITH has AS (
   ) AS m ON m.run_id = r.run_id
   LEFT JOIN (SELECT DISTINCT run_id FROM raw.request_recompute) AS v ON v.run_id = r.run_id
   LEFT JOIN int_preemptions AS x ON x.run_id = r.run_id
+  LEFT JOIN int_all_preemptions AS ap ON ap.run_id = r.run_id
   LEFT JOIN slo_policy AS p ON p.run_id = r.run_id
   LEFT JOIN int_run_windows AS w ON w.run_id = r.run_id
   LEFT JOIN recompute AS z ON z.run_id = r.run_id
@@ -94,13 +95,15 @@ WITH has AS (
     {'question': 'preemptions',
      'best_basis': CASE WHEN preemptions IS NOT NULL THEN 'reported' ELSE 'unknown' END,
      'source': preemption_evidence,
-     'improve': CASE WHEN all_preemptions IS NULL THEN 'scrape /metrics during the run (vllm:num_preemptions_total)' END},
+     'improve': CASE WHEN in_part AND all_preemptions IS NULL THEN 'scrape /metrics from before the first request until after the last'
+       WHEN all_preemptions IS NULL THEN 'scrape /metrics during the run (vllm:num_preemptions_total)' END},
     {'question': 'recomputed tokens',
      'best_basis': CASE WHEN uncovered IS NOT NULL THEN 'unknown' ELSE coalesce(recompute_basis, 'unknown') END,
      'source': nullif(recompute_method, 'none'),
      'improve': CASE WHEN uncovered IS NOT NULL THEN concat('keep the engine''s whole record: ', uncovered)
        WHEN steps = 0 THEN 'run the engine with --enable-logging-iteration-details'
        WHEN conservation_counters = 0 THEN 'scrape /metrics during the run'
+       WHEN in_part AND recompute_basis = 'bounded' THEN 'scrape /metrics from before the first request until after the last'
        WHEN recompute_basis = 'bounded' AND whole_recompute_basis <> 'bounded' THEN
          'ask for the whole load: which side of this window they lie on cannot be told'
        WHEN recompute_basis = 'bounded' THEN 'aborted requests blur the balance; a run without aborts is exact' END},
