@@ -11,6 +11,7 @@ from trueput.gate.comparability import compare_sides
 from trueput.gate.figures import RunFigures, number
 from trueput.gate.loads import Difference
 from trueput.gate.measurements import distinct, reused, same_runs
+from trueput.gate.outside_window import beyond_notes
 from trueput.gate.percentiles import percentile, too_few
 from trueput.gate.policy import Note
 from trueput.gate.statistics import Noise, Sample, ratio_effect
@@ -166,7 +167,7 @@ def compare(
     for side in sides[1:]:
         runs, own = distinct([known[r] for r in side.runs])
         both = reused(baseline, runs)
-        notes = [*copies, *own, *_unusable((*baseline, *runs))]
+        notes = [*copies, *own, *_unusable((*baseline, *runs)), *beyond_notes((*baseline, *runs))]
         if both is not None:
             notes.append(Note("warning", both, "runs"))
         elif same_runs(baseline, runs):

@@ -85,9 +85,7 @@ def _outcomes(console: Console, row: dict[str, Any]) -> None:
     if row["slo_not_applicable_requests"]:
         n = count(row["slo_not_applicable_requests"])
         say(console, f"{n} have a limit that does not apply to them (one-token replies)")
-    good = rate(row["goodput_rps"])
-    if row["goodput_rps"] is None and row["goodput_rps_high"] is not None:
-        good = f"{rate(row['goodput_rps_low'])} to {rate(row['goodput_rps_high'])}"
+    good = _goodput(row)
     share = percent(row["slo_attainment_ratio"])
     if row["slo_attainment_ratio"] is None and row["slo_attainment_ratio_high"] is not None:
         low, high = row["slo_attainment_ratio_low"], row["slo_attainment_ratio_high"]
@@ -96,6 +94,14 @@ def _outcomes(console: Console, row: dict[str, Any]) -> None:
     cells += [count(row["wasted_output_tokens"])]
     names = ("goodput", "attainment", "complete", "output tokens", "wasted tokens")
     table(console, names, [cells], right=names)
+
+
+def _goodput(row: dict[str, Any]) -> str:
+    """Return goodput as a rate; what it lies between where the row is bounded."""
+    value, low, high = (row[f"goodput_rps{end}"] for end in ("", "_low", "_high"))
+    if row["basis"] != "bounded" or low is None or value == low == high:
+        return rate(value)
+    return f"at least {rate(low)}" if high is None else f"{rate(low)} to {rate(high)}"
 
 
 def _counted(row: dict[str, Any], name: str) -> str:

@@ -67,6 +67,9 @@ SELECT run_id, 'WINDOW004' AS code, 'info' AS severity, divided AS occurrences,
     'window divide: each is counted where the middle of its second lies') AS text
 FROM logged WHERE divided > 0 AND run_id NOT IN (SELECT n.run_id FROM int_short_windows AS n)
 UNION ALL BY NAME
-SELECT run_id, 'WINDOW005' AS code, 'info' AS severity, 1 AS occurrences,
-  concat('the window ends ', printf('%.3g', (to_ns - last_ns) / 1e9), ' s after the load: its rates are over that time too') AS text
-FROM int_windows WHERE NOT window_is_all() AND is_observed AND asked_rule = 'fixed' AND to_ns > last_ns
+SELECT w.run_id, 'WINDOW005' AS code, 'warning' AS severity, 1 AS occurrences,
+  concat('the window ends ', printf('%.3g', (w.to_ns - w.last_ns) / 1e9), ' s after the load: its rates are over that time too',
+    CASE WHEN b.run_id IS NOT NULL THEN concat('; no file tells of its last ', printf('%.3g', b.beyond_ns / 1e9), ' s') END) AS text
+FROM int_windows AS w
+LEFT JOIN int_beyond_record AS b ON b.run_id = w.run_id
+WHERE NOT window_is_all() AND w.is_observed AND w.asked_rule = 'fixed' AND w.to_ns > w.last_ns
