@@ -30,13 +30,13 @@ _OUTCOMES = (
 )  # fmt: skip
 
 
-def draw(console: Console, found: Found) -> None:
-    """Print the page of one run."""
+def draw(console: Console, found: Found, asked: str | None = None) -> None:
+    """Print the page of one run; `asked` is its window as it was asked for."""
     has_requests = any(map(_tells, found["goodput"]))
     _head(console, found, has_requests=has_requests)
     if has_requests:
         for row in found["goodput"]:
-            _outcomes(console, row)
+            _outcomes(console, row, asked)
         _phases(console, found)
     _recompute(console, found)
     _ledger(console, found)
@@ -66,9 +66,9 @@ def _head(console: Console, found: Found, *, has_requests: bool) -> None:
         say(console, "no objective is known, so no request is good or late: give --slo")
 
 
-def _outcomes(console: Console, row: dict[str, Any]) -> None:
+def _outcomes(console: Console, row: dict[str, Any], asked: str | None = None) -> None:
     session = f"session {row['session']}" if row["session"] else ""
-    window = f"window `{row['window_rule']}`, {span(row['window_ns'])}"
+    window = f"window `{asked or row['window_rule']}`, {span(row['window_ns'])}"
     heading(console, "Requests", "  ".join(p for p in (session, window, row["basis"]) if p))
     chain = ("planned", "sent", "answered", "complete", "good")
     table(console, chain, [[_counted(row, name) for name in chain]], right=chain)
