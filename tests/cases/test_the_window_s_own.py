@@ -207,3 +207,22 @@ def test_an_earlier_life_of_the_server_is_not_the_run_s(fixtures: Path, tmp_path
     }
     assert list(rows["regress_baseline_r2"].values()) == [0, 0, 42_399, 0]
     assert list(rows["regress_candidate"].values()) == [30, 17_288, 59_687, 30]
+
+
+@pytest.mark.parametrize("window", ["fixed:10s..10.1s", "fixed:10.4s..10.6s", "fixed:10.2s..10.7s"])
+def test_of_a_part_of_a_printed_second_nothing_is_said_of_the_engine(
+    store: Path, fixtures: Path, window: str
+) -> None:
+    """The log prints iterations in every second around: neither 0 nor all of them is known."""
+    run = "regress_candidate"
+    origin = of_window(store, run, "all", "origin_ns", "int_run_windows")["origin_ns"]
+    begin = (origin + 10 * S) // S * S
+    assert {at for _, at, _ in iterations(fixtures / "vllm_cpu" / run)} >= {begin, begin + S}
+    found = show(run, Reading(store=store, window=window))
+    assert [row["metric"] for row in found["gpu_activity"] if row["metric"] == "engine_step"] == []
+    assert found["gpu_ledger"] == found["gpu_idle"] == []
+    (again,) = found["recompute"]
+    assert again["recomputed_tokens"] is again["recompute_ns"] is again["scheduled_tokens"] is None
+    assert (again["recomputed_tokens_low"], again["recomputed_tokens_high"]) == (0, 17_288)
+    assert again["basis"] == "bounded"
+    assert "WINDOW006" in {problem["code"] for problem in found["problems"]}

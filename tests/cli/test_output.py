@@ -12,6 +12,7 @@ import duckdb
 import pytest
 from cli.program import Program
 
+from trueput.cli.output import Writers, emit
 from trueput.schema import views
 from trueput.warehouse.models import reads_nothing
 from trueput.warehouse.session import Warehouse
@@ -208,3 +209,13 @@ def test_help_names_every_command_in_whole_sentences(trueput: Program) -> None:
         assert f"\n  {name} " in page
         assert trueput(name, "--help").code == 0
     assert trueput("--version").stdout.startswith("trueput ")
+
+
+def test_a_folder_made_for_a_file_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writers: Writers = {"table": lambda: "t", "json": lambda: "{}"}
+    for _ in range(2):
+        emit(writers, "table", [tmp_path / "new" / "x.json"])
+    assert capsys.readouterr().err == f"made the folder `{tmp_path / 'new'}`\n"
+    assert (tmp_path / "new" / "x.json").read_text() == "{}"

@@ -191,3 +191,27 @@ def test_recompute_that_is_bounded_is_told_alike_above_and_in_the_ledger() -> No
     assert "200 ms to 3.00 s" in out.getvalue()
     _ledger(console, found)
     assert "recompute: 200 ms to 3.00 s; what single iterations show" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("basis", "bounds", "shown"),
+    [
+        ("measured", (0.852, 0.852, 0.852), "0.852/s"),
+        ("bounded", (0.852, 0.0, 0.852), "0/s to 0.852/s"),  # spans alone
+        ("bounded", (None, 0.4, 0.5), "0.4/s to 0.5/s"),
+        ("bounded", (0.14, 0.14, None), "at least 0.14/s"),  # beyond all that is known
+        ("unknown", (None, None, None), "-"),
+    ],
+)
+def test_goodput_that_is_bounded_is_no_point(
+    basis: str, bounds: tuple[float | None, float | None, float | None], shown: str
+) -> None:
+    row: dict[str, Any] = defaultdict(lambda: None)
+    row |= {"window_rule": "fixed", "basis": basis}
+    row |= dict(zip(("goodput_rps", "goodput_rps_low", "goodput_rps_high"), bounds, strict=True))
+    out = io.StringIO()
+    _outcomes(Console(file=out, width=160), row, "fixed:1s..2s")
+    lines = [re.split(r"\s{2,}", line.strip()) for line in out.getvalue().splitlines()]
+    (at,) = [at for at, cells in enumerate(lines) if cells[0] == "goodput"]
+    assert lines[at + 2][0] == shown
+    assert "window `fixed:1s..2s`" in out.getvalue()

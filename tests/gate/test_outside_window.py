@@ -13,6 +13,7 @@ from trueput.gate.comparability import compare_sides
 from trueput.gate.figures import RunFigures
 from trueput.gate.outside_window import Outside, few_notes, outside, outside_gap
 from trueput.gate.verdict import GateResult, Verdict
+from trueput.verbs.compare import compare
 from trueput.verbs.gate import gate
 from trueput.verbs.opening import Reading
 
@@ -93,3 +94,15 @@ def test_a_window_that_ends_before_the_engine_died_does_not_pass(tmp_path: Path)
     assert any("60 of 180 requests, 45 of them lost" in note.text for note in found.notes)
     (held,) = [d for d in found.candidates[0].comparability if d.holds_back]
     assert (held.aspect, held.candidate) == ("outside_window", "20 of 60 requests, 15 of them lost")
+
+
+def test_a_window_that_reaches_beyond_the_load_is_told_by_gate_and_compare(tmp_path: Path) -> None:
+    """Three runs a side: the last send is at 29.5 s; no file tells of anything after its answer."""
+    base, cand = (kept(tmp_path, name, usual()) for name in ("base", "cand"))
+    for window, count in (("fixed:0s..100s", 6), ("fixed:0s..20s", 0), ("all", 0)):
+        how = Reading(store=tmp_path / "store", slo=SLO, window=window)
+        noted = [note.text for note in gate(base, [cand], reading=how).notes]
+        noted = [text for text in noted if "after the load" in text]
+        (one,) = compare(base, [cand], reading=how)
+        assert [note.text for note in one.notes if "after the load" in note.text] == noted
+        assert sum("no file tells of its last" in text for text in noted) == count == len(noted)

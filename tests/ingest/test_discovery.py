@@ -141,3 +141,23 @@ def test_a_folder_without_anything_known_is_named(tmp_path: Path) -> None:
     done = ingest([runs], store=tmp_path / "store", passed=passed)
     assert {d.run_id for d in done} == {"good", "good2"}
     assert passed == [runs / "bad", runs / "mixed" / "odd"]
+
+
+def test_of_several_paths_those_without_a_run_keep_no_other_from_being_read(tmp_path: Path) -> None:
+    """As a shell's `runs/*` names them: tools, documents and a folder of which nothing is known."""
+    runs = tmp_path / "runs"
+    write_log(runs / "good" / "server.log")
+    (runs / "tools").mkdir()
+    (runs / "tools" / "scrape.py").write_text("print()")
+    (runs / "README.md").write_text("what ran")
+    (runs / "told").mkdir()
+    (runs / "told" / "run.toml").write_text("gpu_count = 1")
+    (runs / "told" / "photo.bin").write_bytes(bytes(range(256)))
+    passed: list[Path] = []
+    done = ingest(sorted(runs.iterdir()), store=tmp_path / "store", passed=passed)
+    assert [one.run_id for one in done] == ["good"]
+    assert sorted(passed) == [runs / "README.md", runs / "told", runs / "tools"]
+    with pytest.raises(InputError, match=r"README\.md.*known format"):
+        ingest([runs / "README.md", runs / "tools"], store=tmp_path / "store")
+    with pytest.raises(InputError, match="no such file"):
+        ingest([runs / "good", runs / "gone"], store=tmp_path / "store")

@@ -97,3 +97,9 @@ def test_numbers_beyond_their_range_do_not_stop_the_ingest(tmp_path: Path) -> No
     (run,) = rows_of(store, "run", "runs").to_pylist()
     assert run["gpu_count"] is None
     assert run["planned_requests"] is None
+
+
+def test_a_described_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    store = ingested(tmp_path, '[columns]\nfile = "missing.csv"\nvantage = "client"\n')
+    told = [text for code, text in problems(store) if code == "RUN004"]
+    assert told == ["`[columns]` describes `missing.csv`, which is not in the run"]

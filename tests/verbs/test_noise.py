@@ -25,3 +25,11 @@ def test_a_copy_does_not_count(tmp_path: Path) -> None:
     report = noise([original, str(copy), repeat], reading)
     assert set(report.runs) == {"copy", "regress_baseline_r2"}
     assert {v.runs for v in report.variations} == {2}
+
+
+def test_a_window_in_which_nothing_is_known_is_told(tmp_path: Path) -> None:
+    runs = [str(SAMPLES / name) for name in ("regress_baseline", "regress_baseline_r2")]
+    told: list[str] = []
+    reading = Reading(store=tmp_path / "store", window="fixed:100s..200s", note=told.append)
+    assert noise(runs, reading).variations == ()
+    assert [text for text in told if "nothing to measure" in text] == told[-1:]

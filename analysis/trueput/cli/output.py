@@ -312,7 +312,8 @@ def emit(
 
     A file's suffix names its format; `NAME=FILE` names it outright.
 
-    With output files and the default format, stdout stays silent. `draw` prints the table form
+    Folders of such a file that do not exist are made, and that is said. With output files and the
+    default format, stdout stays silent. `draw` prints the table form
     straight to the terminal, in colour where it has any.
     """
     if format_name not in writers:
@@ -325,7 +326,9 @@ def emit(
         made = writers[name]()
         text = made.encode("utf-8", "backslashreplace") if isinstance(made, str) else made
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.parent.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                sys.stderr.write(f"made the folder `{inert(printable(os.fspath(path.parent)))}`\n")
             path.write_bytes(text)
         except OSError as error:
             raise UsageError(f"-o: `{path}` cannot be written ({error.strerror})") from error

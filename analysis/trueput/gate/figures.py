@@ -48,6 +48,7 @@ class RunFigures:
     gpu_state: tuple[Row, ...] = ()
     requests: Requests = field(default_factory=none)
     window: tuple[int, int] | None = None
+    beyond: str | None = None
     classes: Mapping[str, ClassCount] = field(default_factory=dict)
     series: Mapping[str, Series] = field(default_factory=dict)
     asked_rate_rps: float | None = None
@@ -81,6 +82,7 @@ class RunFigures:
         *,
         requests: Requests | None = None,
         window: tuple[int, int] | None = None,
+        beyond: str | None = None,
         classes: Mapping[str, ClassCount] | None = None,
         content_hash: str | None = None,
         measurement: str | None = None,
@@ -97,7 +99,8 @@ class RunFigures:
         ``measurement`` is a digest of what was measured, ``measured_files`` the hashes of the files
         that gave rows: runs that share either are one measurement. ``uncovered`` says what the
         engine's record lacks of the load: what is summed over its iterations is then not known.
-        ``window`` holds the offsets of a window that cuts the load, in ns from the first send.
+        ``window`` holds the offsets of a window that cuts the load, in ns from the first send;
+        ``beyond`` says how far a window reaches beyond the load.
         """
         run = _only(rows.get("runs"))
         workload = _only(rows.get("workload"))
@@ -128,6 +131,7 @@ class RunFigures:
             if requests is None
             else requests,
             window=window,
+            beyond=beyond,
             classes=classes or {},
             series=_series(rows.get("activity_series") or ()),
             asked_rate_rps=_first(load, run, read=_rate),

@@ -115,6 +115,15 @@ def few_notes(runs: Sequence[RunFigures]) -> tuple[Note, ...]:
     )
 
 
+def beyond_notes(runs: Sequence[RunFigures]) -> tuple[Note, ...]:
+    """Say of each run whose window reaches beyond its load that its rates are over that time."""
+    return tuple(
+        Note("warning", f"{run.run_id}: {run.beyond}", "runs")
+        for run in runs
+        if run.beyond is not None
+    )
+
+
 def _few(run: RunFigures, inside: int) -> str:
     rule = text(run.goodput, "window_rule")
     return (

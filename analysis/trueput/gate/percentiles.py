@@ -1,4 +1,7 @@
-"""Latency percentiles by nearest rank, over survivors or with failures as +inf, and when to trust.
+"""Latency percentiles, over survivors or with failures as +inf, and when to trust them.
+
+Between two ranks a percentile is interpolated, as numpy and `vllm bench serve` do: the median of an
+even number is the mean of the middle two, here and in the gate.
 
 A percentile of few requests is one of their largest values: it is shown, and nothing is judged from
 it, below ``requests_needed``. A request that was sent and did not end as asked has no latency; with
@@ -22,15 +25,18 @@ def requests_needed(share: float) -> int:
 
 
 def percentile(run: RunFigures, name: str, share: float, with_failures: bool) -> float | None:
-    """Return a nearest-rank latency percentile in ns; ``inf`` where it lies among the failures."""
+    """Return a latency percentile in ns; ``inf`` where a failure takes part in it."""
     import numpy as np
 
     values = np.sort(run.sent_inside.known(name, run.sent_inside.survived))
     count = len(values) + (run.sent_inside.lost() if with_failures else 0)
     if not count:
         return None
-    place = max(0, math.ceil(share * count) - 1)
-    return float(values[place]) if place < len(values) else math.inf
+    below, part = divmod(round(share * (count - 1), 9), 1)
+    place = int(below)
+    if place + (part > 0) >= len(values):
+        return math.inf
+    return float(values[place] + (part * (values[place + 1] - values[place]) if part else 0))
 
 
 def too_few(runs: Sequence[RunFigures], name: str, share: float, with_failures: bool) -> bool:

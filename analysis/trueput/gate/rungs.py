@@ -82,7 +82,7 @@ def _rung(
     rows = [row for run in (*baseline, *candidate) for row in _rows(run, metric)]
     unit = next((found for row in rows if (found := text(row, "unit"))), "")
     shown = "ratio" if unit == "ns" else unit if unit in ("ratio", "W", "") else f"{unit}/s"
-    sides = [[_rung_sample(run, metric, single, each) for run in s] for s in (baseline, candidate)]
+    sides = [[rung_sample(run, metric, single, each) for run in s] for s in (baseline, candidate)]
     missing = [name for name, side in zip(("baseline", "candidate"), sides, strict=True)
                if None in side]  # fmt: skip
     basis = basis_of(rows)
@@ -133,7 +133,11 @@ def _rows(run: RunFigures, metric: str) -> list[Row]:
     return [row for row in run.gpu_activity if text(row, "metric") == metric]
 
 
-def _rung_sample(run: RunFigures, metric: str, single: bool, each: bool) -> Sample | None:
+def rung_sample(run: RunFigures, metric: str, single: bool, each: bool) -> Sample | None:
+    """Return one run's rate on a rung; ``single`` adds the variation inside the run.
+
+    ``None`` where the run does not show it whole; ``each`` takes it per device.
+    """
     if _partly(run, metric):
         return None
     rates = [_rate(row, run) for row in _rows(run, metric)]

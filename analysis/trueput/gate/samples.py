@@ -78,6 +78,26 @@ def output_tokens(run: RunFigures, per_device: bool, single: bool) -> Sample | N
     return Sample.exact(value / over, within)
 
 
+def good_output_tokens(run: RunFigures, single: bool) -> Sample | None:
+    """Return output tokens of good requests per window-second."""
+    value = number(run.goodput, "good_output_tokens_per_s")
+    if value is None:
+        return None
+    ended = run.ended_inside
+    amounts = ended.column("output_tokens") * ended.is_outcome("good")
+    return Sample.exact(value, _within(run, amounts) if single else None)
+
+
+def throughput(run: RunFigures, single: bool) -> Sample | None:
+    """Return requests that ended as asked per window-second."""
+    value = number(run.goodput, "request_throughput_rps")
+    if value is None:
+        return None
+    return Sample.exact(
+        value, _within(run, run.ended_inside.survived.astype(float)) if single else None
+    )
+
+
 def median(run: RunFigures, name: str, single: bool, *, with_failures: bool) -> Sample | None:
     """Return a median latency of survivors; ``with_failures`` a lost request lasts for ever.
 

@@ -16,7 +16,7 @@ from trueput.gate.figures import RunFigures, text
 from trueput.gate.loads import Difference
 from trueput.gate.measurements import distinct, reused, same_runs
 from trueput.gate.outside_window import ASPECT as OUTSIDE_WINDOW
-from trueput.gate.outside_window import few_notes, outside_notes
+from trueput.gate.outside_window import beyond_notes, few_notes, outside_notes
 from trueput.gate.policy import BLOCKING, Note, Policy
 from trueput.gate.policy.settings import Setting, demoted, differing, setting_notes
 from trueput.gate.rule_api import Finding, Outcome, Rule
@@ -147,7 +147,7 @@ def gate(
         if same_runs(base, runs)
     )
     notes += outside_notes([(baseline_config, base), *((side[0], side[1]) for side in sides)])
-    notes += tuple(dict.fromkeys(few_notes(everyone)))
+    notes += tuple(dict.fromkeys((*few_notes(everyone), *beyond_notes(everyone))))
     cases = [_case(base, config, runs, held) for config, runs, _ in sides]
     judged = [
         replace(

@@ -25,6 +25,10 @@ AMBIGUOUS_WITHIN = 0.1
 MIN_SCORE = 0.2
 
 
+class UnclaimedError(InputError):
+    """A path that exists holds no file of a known format."""
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """One run as found on disk: its default id, its root, and its files by name within the run."""
@@ -179,7 +183,8 @@ def _is_run(folder: Path) -> bool:
 def find_runs(path: Path) -> list[RunFolder]:
     """Return the runs at `path`: a file, a run folder, or the run folders below a folder.
 
-    Raises InputError when the path does not exist or holds nothing that a source claims.
+    Raises InputError when the path does not exist, UnclaimedError when nothing in it is of a known
+    format.
     """
     if not path.exists():
         raise InputError(f"`{path}`: no such file or folder")
@@ -199,7 +204,7 @@ def find_runs(path: Path) -> list[RunFolder]:
     for folder in sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith(".")):
         found += _find_below(folder)
     if not found:
-        raise InputError(
+        raise UnclaimedError(
             f"`{path}`: no file in it or below it is of a known format",
             hint="`trueput sources` lists the formats; `trueput doctor` says what was tried",
         )

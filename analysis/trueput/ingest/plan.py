@@ -6,6 +6,7 @@ from trueput.ingest.folders import RUN_TOML, Claim, claim, plain_sha256
 from trueput.ingest.read import FileTask
 from trueput.ingest.run_toml import RunToml
 from trueput.ingest.work import UNREADABLE, Work
+from trueput.scan import plain_name
 from trueput.source_api import Problem, ReadOptions, Severity
 from trueput.sources import all_sources
 
@@ -55,6 +56,11 @@ def plan(work: Work) -> list[FileTask]:
         )
         targets = {t: work.target(t, name) for t in answer.source.tables}
         tasks.append(FileTask(path, answer.source.name, work.run_id, name, options, targets))
+    there = {plain_name(name) for name in names}
+    for name in described:
+        if plain_name(name) not in there:
+            text = f"`[columns]` describes `{name}`, which is not in the run"
+            work.problems.append((RUN_TOML, Problem("RUN004", Severity.WARNING, text)))
     return tasks
 
 

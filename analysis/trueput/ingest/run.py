@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from trueput.errors import InputError
 from trueput.ingest.finish import Ingested, finish
-from trueput.ingest.folders import RUN_TOML, RunFolder, content_sha256
+from trueput.ingest.folders import RUN_TOML, RunFolder, UnclaimedError, content_sha256
 from trueput.ingest.plan import plan
 from trueput.ingest.read_all import Progress, read_all
 from trueput.ingest.run_toml import read_run_toml
@@ -54,7 +54,7 @@ def ingest_run(
 ) -> Ingested:
     """Put one run into the store, replacing what it held under this run_id.
 
-    With `needs_claim` a run of which no source claims a file raises InputError; else it is kept
+    With `needs_claim` a run of which no source claims a file raises UnclaimedError; else it is kept
     as an unusable run that says what was tried. With `spare_usable` such a run does not replace a
     usable one of other bytes: that one stays, and the state is `kept`.
 
@@ -81,7 +81,7 @@ def ingest_run(
         if needs_claim and UNREADABLE in hashes.values() and not tasks:
             raise InputError(f"`{folder.root}`: cannot be read")
         if needs_claim and not tasks:
-            raise InputError(f"`{folder.root}`: no file of it is of a known format")
+            raise UnclaimedError(f"`{folder.root}`: no file of it is of a known format")
         read_all(work, tasks, progress)
         manifest, done = finish(work, digest)
         if spare_usable and before and not done.usable and _is_lost(store, before, digest):

@@ -20,6 +20,7 @@ PROBLEM_CODES = {
     "RUN001": "run.toml is not valid TOML; the run is read without it.",
     "RUN002": "run.toml has a key that trueput does not know.",
     "RUN003": "A value in run.toml is of the wrong kind and was not used.",
+    "RUN004": "`[columns]` describes a file that is not there.",
 }
 
 _KNOWN = {

@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from trueput.errors import UsageError
+from trueput.gate import samples
 from trueput.gate.comparability import compare_sides
 from trueput.gate.figures import RunFigures, number
 from trueput.gate.loads import Difference
 from trueput.gate.measurements import distinct, reused, same_runs
+from trueput.gate.outside_window import beyond_notes
 from trueput.gate.percentiles import percentile, too_few
 from trueput.gate.policy import Note
+from trueput.gate.rungs import rung_sample
 from trueput.gate.statistics import Noise, Sample, ratio_effect
 from trueput.verbs.base_side import base_side
 from trueput.verbs.figures import figures
@@ -23,13 +26,16 @@ from trueput.verbs.opening import Configuration, Reading, configuration
 class Metric:
     """One line of a comparison: its name, unit, how to read it, and whether it has bounds.
 
-    A percentile of too few requests is shown without bounds.
+    `sampled` gives the figure as the gate judges it, with its own bounds and, of one run on a side,
+    with the variation inside the run. A percentile of too few requests is shown without bounds, and
+    so is what a load plans: no chance is in it.
     """
 
     name: str
     unit: str
     read: Callable[[RunFigures], float | None]
     judged: Callable[[Sequence[RunFigures]], bool] = lambda _: True
+    sampled: Callable[[RunFigures, bool], Sample | None] = lambda _run, _single: None
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,24 @@ def _latency(metric: str, name: str, share: float, *, with_failures: bool = Fals
         "ns",
         lambda run: percentile(run, name, share, with_failures),
         lambda runs: not too_few(runs, name, share, with_failures),
+        (lambda run, single: samples.median(run, name, single, with_failures=with_failures))
+        if share == 0.5
+        else (lambda _run, _single: None),
+    )
+
+
+def _rate(
+    column: str, sampled: Callable[[RunFigures, bool], Sample | None], unit: str = "1/s"
+) -> Metric:
+    return Metric(column, unit, _goodput(column), sampled=sampled)
+
+
+def _rung(metric: str, unit: str) -> Metric:
+    return Metric(
+        metric,
+        unit,
+        _activity(metric),
+        sampled=lambda run, single: rung_sample(run, metric, single, each=False),
     )
 
 
@@ -86,13 +110,16 @@ def _activity(metric: str) -> Callable[[RunFigures], float | None]:
 
 
 METRICS = (
-    Metric("goodput_rps", "1/s", _goodput("goodput_rps")),
-    Metric("slo_attainment_ratio", "ratio", _goodput("slo_attainment_ratio")),
-    Metric("planned_requests", "count", _goodput("planned_requests")),
+    _rate("goodput_rps", lambda run, single: samples.goodput(run, per_device=False, single=single)),
+    _rate("slo_attainment_ratio", samples.attainment, "ratio"),
+    Metric("planned_requests", "count", _goodput("planned_requests"), lambda _: False),
     Metric("complete_requests", "count", _goodput("complete_requests")),
-    Metric("request_throughput_rps", "1/s", _goodput("request_throughput_rps")),
-    Metric("output_tokens_per_s", "1/s", _goodput("output_tokens_per_s")),
-    Metric("good_output_tokens_per_s", "1/s", _goodput("good_output_tokens_per_s")),
+    _rate("request_throughput_rps", samples.throughput),
+    _rate(
+        "output_tokens_per_s",
+        lambda run, single: samples.output_tokens(run, per_device=False, single=single),
+    ),
+    _rate("good_output_tokens_per_s", samples.good_output_tokens),
     _latency("ttft_p50", "ttft_ns", 0.5),
     _latency("ttft_p99", "ttft_ns", 0.99),
     _latency("ttft_p99_failures_inf", "ttft_ns", 0.99, with_failures=True),
@@ -101,8 +128,8 @@ METRICS = (
     _latency("e2e_p50", "e2e_ns", 0.5),
     _latency("e2e_p99", "e2e_ns", 0.99),
     _latency("e2e_p99_failures_inf", "e2e_ns", 0.99, with_failures=True),
-    Metric("engine_step", "per window", _activity("engine_step")),
-    Metric("scheduled_tokens", "1/s", _activity("scheduled_tokens")),
+    _rung("engine_step", "per window"),
+    _rung("scheduled_tokens", "1/s"),
     Metric("preemptions", "count", lambda run: number(run.recompute, "preemptions")),
     Metric("recomputed_ratio", "ratio", lambda run: number(run.recompute, "recomputed_ratio")),
     Metric("decode_batch_mean", "sequences", lambda run: number(run.batching, "decode_batch_mean")),
@@ -134,11 +161,19 @@ def line_of(metric: Metric, base: Sequence[RunFigures], cand: Sequence[RunFigure
         finite = all(v is not None and math.isfinite(v) for side in sides for v in side)
         effect = None
         if finite:
-            samples = [[Sample.exact(v) for v in side if v is not None] for side in sides]
-            effect = ratio_effect(samples[0], samples[1], Noise())
+            single = min(len(base), len(cand)) < 2
+            read = [
+                [
+                    metric.sampled(run, single) or Sample.exact(value)
+                    for run, value in zip(runs, side, strict=True)
+                    if value is not None
+                ]
+                for runs, side in zip((base, cand), sides, strict=True)
+            ]
+            effect = ratio_effect(read[0], read[1], Noise())
         base_mean, cand_mean = means[0], means[1]
         if effect is not None:
-            means = [_middle([s.value for s in side]) for side in samples]
+            means = [_middle([s.value for s in side]) for side in read]
             ratio, low, high = effect.estimate, effect.low, effect.high
         elif base_mean > 0 and math.isfinite(base_mean):
             ratio = cand_mean / base_mean
@@ -152,8 +187,9 @@ def compare(
 ) -> list[Comparison]:
     """Return each candidate configuration beside the baseline.
 
-    Ratios are of mean logs over the repeats of a side; with one run on a side the interval rests
-    on an assumed run-to-run variation (log sd 0.10), and the method says so.
+    Ratios and intervals are the gate's: of mean logs over the repeats of a side; with one run on a
+    side of the variation inside each run and an assumed one between runs (log sd 0.10), as the
+    method says.
     """
     if not candidates:
         raise UsageError("no candidate given", "`trueput compare BASE CANDIDATE...`")
@@ -166,7 +202,7 @@ def compare(
     for side in sides[1:]:
         runs, own = distinct([known[r] for r in side.runs])
         both = reused(baseline, runs)
-        notes = [*copies, *own, *_unusable((*baseline, *runs))]
+        notes = [*copies, *own, *_unusable((*baseline, *runs)), *beyond_notes((*baseline, *runs))]
         if both is not None:
             notes.append(Note("warning", both, "runs"))
         elif same_runs(baseline, runs):
@@ -178,7 +214,7 @@ def compare(
                 candidate=_kept(side, runs),
                 lines=tuple(line_of(m, baseline, runs) for m in METRICS),
                 differences=tuple(compare_sides(baseline, runs)),
-                method="one run on a side: run-to-run variation of 10 % is assumed, not measured"
+                method="one run on a side: its own variation is measured, 10 % between runs assumed"
                 if single
                 else "t interval on the mean log ratio, one-sided 95 % each way",
                 notes=tuple(dict.fromkeys(notes)),

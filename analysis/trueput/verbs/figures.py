@@ -76,6 +76,9 @@ WHERE w.window_rule <> 'all' AND w.from_ns IS NOT NULL AND s.start_ns IS NOT NUL
 """
 """Windows that cut the load, as offsets of their first and last instant from its first send."""
 
+_BEYOND = "SELECT run_id, text FROM int_window_notes WHERE code = 'WINDOW005' ORDER BY ALL"
+"""Windows that end after the load."""
+
 _CLASS_COUNTS = """
 SELECT run_id, {counts}, count(*) AS planned
 FROM int_outcomes
@@ -125,6 +128,8 @@ def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
         uncovered = uncovered_loads(warehouse)
         classes = _class_counts(warehouse, reading)
         windows = {r["run_id"]: (r["from_ns"], r["to_ns"]) for r in warehouse.ask(_WINDOWS).dicts()}
+        asked = () if reading.window == "all" else warehouse.ask(_BEYOND).dicts()
+        beyond = {r["run_id"]: r["text"] for r in asked}
         vantages = {r["run_id"]: r["vantage"] for r in warehouse.ask(_VANTAGES).dicts()}
     rows["runs"] = [{**row, "vantage": vantages.get(row["run_id"])} for row in rows["runs"]]
     found: dict[str, dict[str, list[dict[str, Any]]]] = {
@@ -138,6 +143,7 @@ def _of_piece(run_ids: list[str], reading: Reading) -> dict[str, RunFigures]:
             views,
             requests=requests[run_id],
             window=windows.get(run_id),
+            beyond=beyond.get(run_id),
             classes=classes.get(run_id),
             measurement=digest(requests[run_id], views),
             measured_files=hashes.get(run_id, frozenset()),

@@ -98,11 +98,20 @@ def history(which: str | None = None, reading: Reading | None = None) -> tuple[S
     activity: dict[str, dict[str, float]] = {}
     for rate in rates:
         activity.setdefault(rate["run_id"], {})[rate["metric"]] = rate["rate"]
+    try:
+        shifts([])
+        searches = True
+    except UsageError as error:
+        hint = f": {error.hint}" if error.hint else ""
+        how.note(f"{error.message}{hint}")
+        searches = False
     accepted = {m.run for m in baseline_file.read(how.open_store()).accepted}
     found = []
     for key in sorted(chosen):
         mine = sorted((r for r in rows if keys[r["run_id"]].key == key), key=_order)
-        found.append(_series(keys[mine[0]["run_id"]], mine, activity, accepted, how))
+        found.append(
+            _series(keys[mine[0]["run_id"]], mine, activity, accepted, how, searches=searches)
+        )
     return tuple(found)
 
 
@@ -134,6 +143,8 @@ def _series(
     activity: dict[str, dict[str, float]],
     accepted: set[str],
     reading: Reading,
+    *,
+    searches: bool,
 ) -> Series:
     shared = [activity.get(row["run_id"], {}) for row in rows]
     rung = next((r for r in RUNGS if all(r in one for one in shared)), None)
@@ -149,12 +160,11 @@ def _series(
     slo = slos.pop() if len(slos) == 1 else None
     if slos:
         reading.note(f"{key.key}: the runs have several objectives; give one with --slo")
-    return Series(key.key, key.meaning, slo, rung, nights, _changes(nights, rung, reading))
+    changes = _changes(nights, rung) if searches else None
+    return Series(key.key, key.meaning, slo, rung, nights, changes)
 
 
-def _changes(
-    nights: Sequence[Night], rung: str | None, reading: Reading
-) -> tuple[Change, ...] | None:
+def _changes(nights: Sequence[Night], rung: str | None) -> tuple[Change, ...]:
     found: list[Change] = []
     for metric, column, shares in (
         ("goodput_rps", "goodput_rps", False),
@@ -169,11 +179,7 @@ def _changes(
         ]  # fmt: skip
         if not metric or not usable:
             continue
-        try:
-            changes = shifts([v for _, v in usable], shares=shares)
-        except UsageError as error:
-            reading.note(str(error))
-            return None
+        changes = shifts([v for _, v in usable], shares=shares)
         runs = [night.run_id for night, _ in usable]
         found += [_named(metric, runs, shift, shares) for shift in changes]
     return tuple(found)

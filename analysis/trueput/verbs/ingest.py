@@ -8,7 +8,9 @@ from pathlib import Path
 from trueput.errors import UsageError
 from trueput.ingest.folders import (
     RunFolder,
+    UnclaimedError,
     as_text,
+    claim,
     content_sha256,
     find_runs,
     passed_over,
@@ -30,18 +32,19 @@ def ingest(
 ) -> list[Ingested]:
     """Put the runs at `paths` into the store and return what came of each.
 
-    To `passed` are added the folders below `paths` in which nothing is of a known format.
+    To `passed` are added the paths, and the folders below them, in which nothing is of a known
+    format: they keep none of the others from being read.
 
     Same bytes again change nothing, unless files of the run are damaged or `replace` asks for it.
     Files that killed ingests left are removed once they are old.
 
     Raises UsageError when a run of that name but from another path is held (unless `replace`), and
-    InputError when nothing at a path is of a known format.
+    InputError when a path does not exist or nothing at any of them is of a known format.
     """
     kept = open_store(store)
-    folders = _folders([Path(p) for p in paths], run)
-    if passed is not None:
-        passed += [folder for path in paths for folder in passed_over(Path(path), folders)]
+    over: list[Path] = []
+    folders = _folders([Path(p) for p in paths], run, over)
+    over += [f for p in paths if Path(p) not in over for f in passed_over(Path(p), folders)]
     names = [f.run_id for f in folders]
     for name in names:
         if names.count(name) > 1:
@@ -49,17 +52,56 @@ def ingest(
                 f"two of the given folders would be the run `{name}`",
                 "ingest them one by one with `--run NAME`",
             )
-    done = [_one(folder, kept, replace, progress) for folder in folders]
+    done: list[Ingested] = []
+    nothing: UnclaimedError | None = None
+    for folder in folders:
+        try:
+            done.append(_one(folder, kept, replace, progress))
+        except UnclaimedError as error:  # a folder of which only its run.toml is known
+            nothing = nothing or error
+            over.append(folder.root)
+    if nothing is not None and not done:
+        raise nothing
+    if passed is not None:
+        passed += over
     kept.sweep()
     return done
 
 
-def _folders(paths: list[Path], run: str | None) -> list[RunFolder]:
+def _runs_at(paths: list[Path], over: list[Path]) -> list[RunFolder]:
+    """Return the runs at some paths; those without any are added to `over`.
+
+    Raises UnclaimedError when there is none at all.
+    """
+    found: list[RunFolder] = []
+    nothing: UnclaimedError | None = None
+    for path in paths:
+        try:
+            runs = find_runs(path)
+            if len(paths) > 1 and path.is_file() and not _is_known(path):
+                raise UnclaimedError(f"`{path}`: not of a known format")
+            found += runs
+        except UnclaimedError as error:
+            nothing = nothing or error
+            over.append(path)
+    if nothing is not None and not found:
+        raise nothing
+    return found
+
+
+def _is_known(file: Path) -> bool:
+    """Return whether a source claims a file; one that cannot be read may be of any format."""
+    try:
+        return claim(file).source is not None
+    except OSError:
+        return True
+
+
+def _folders(paths: list[Path], run: str | None, over: list[Path]) -> list[RunFolder]:
     if not paths:
         raise UsageError("no path given")
-    found = [folder for path in paths for folder in find_runs(path)] if run is None else []
     if run is None:
-        return found
+        return _runs_at(paths, over)
     if not run.strip():
         raise UsageError("--run: the name is empty")
     if "\0" in run or as_text(run) != run:

@@ -67,6 +67,11 @@ def noise(arguments: Sequence[str], reading: Reading | None = None) -> NoiseRepo
         middle = sum(logs) / len(logs)
         spread = math.sqrt(sum((x - middle) ** 2 for x in logs) / (len(logs) - 1))
         found.append(Variation(metric.name, metric.unit, math.exp(middle), spread, len(logs)))
+    if not found:
+        how.note(
+            f"no metric is known, and more than 0, in every run in the window `{how.window}`: "
+            "there is nothing to measure"
+        )
     deciding = [v.log_sd for v in found if v.metric in _DECIDING]
     default = Noise()
     run_sd = max([default.floor_log_sd, *deciding])

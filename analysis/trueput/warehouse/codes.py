@@ -24,4 +24,5 @@ PROBLEM_CODES: Mapping[str, str] = {
     "WINDOW003": "The window holds only few of the load's requests.",
     "WINDOW004": "Iterations were printed in the seconds that the ends of the window divide.",
     "WINDOW005": "The window ends after the load.",
+    "WINDOW006": "The window is shorter than the second that iterations are printed to.",
 }

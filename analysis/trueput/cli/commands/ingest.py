@@ -60,8 +60,9 @@ def command(
     ]
     grid = Grid(columns, rows, right=frozenset(columns[2:]), spare=("samples", "iterations"))
     emit(grid_writers(grid), format_)
-    for folder in passed:
-        options.say(f"`{folder}`: nothing in it is of a known format, not read")
+    for path in passed:
+        inside = "nothing in it is" if path.is_dir() else "not"
+        options.say(f"`{path}`: {inside} of a known format, not read")
     for d in done:
         if d.unclaimed:
             options.say(f"`{d.run_id}`: of no known format, not read: {', '.join(d.unclaimed)}")

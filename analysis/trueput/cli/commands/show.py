@@ -31,7 +31,7 @@ def command(
     found = show(run, options.reading(store, slo, window))
 
     def draw(target: object) -> None:
-        show_page.draw(target, found)  # type: ignore[arg-type]  # a rich console
+        show_page.draw(target, found, window)  # type: ignore[arg-type]  # a rich console
 
     writers = {
         "table": lambda: rendered(draw),

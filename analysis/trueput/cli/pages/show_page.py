@@ -30,13 +30,13 @@ _OUTCOMES = (
 )  # fmt: skip
 
 
-def draw(console: Console, found: Found) -> None:
-    """Print the page of one run."""
+def draw(console: Console, found: Found, asked: str | None = None) -> None:
+    """Print the page of one run; `asked` is its window as it was asked for."""
     has_requests = any(map(_tells, found["goodput"]))
     _head(console, found, has_requests=has_requests)
     if has_requests:
         for row in found["goodput"]:
-            _outcomes(console, row)
+            _outcomes(console, row, asked)
         _phases(console, found)
     _recompute(console, found)
     _ledger(console, found)
@@ -66,9 +66,9 @@ def _head(console: Console, found: Found, *, has_requests: bool) -> None:
         say(console, "no objective is known, so no request is good or late: give --slo")
 
 
-def _outcomes(console: Console, row: dict[str, Any]) -> None:
+def _outcomes(console: Console, row: dict[str, Any], asked: str | None = None) -> None:
     session = f"session {row['session']}" if row["session"] else ""
-    window = f"window `{row['window_rule']}`, {span(row['window_ns'])}"
+    window = f"window `{asked or row['window_rule']}`, {span(row['window_ns'])}"
     heading(console, "Requests", "  ".join(p for p in (session, window, row["basis"]) if p))
     chain = ("planned", "sent", "answered", "complete", "good")
     table(console, chain, [[_counted(row, name) for name in chain]], right=chain)
@@ -85,9 +85,7 @@ def _outcomes(console: Console, row: dict[str, Any]) -> None:
     if row["slo_not_applicable_requests"]:
         n = count(row["slo_not_applicable_requests"])
         say(console, f"{n} have a limit that does not apply to them (one-token replies)")
-    good = rate(row["goodput_rps"])
-    if row["goodput_rps"] is None and row["goodput_rps_high"] is not None:
-        good = f"{rate(row['goodput_rps_low'])} to {rate(row['goodput_rps_high'])}"
+    good = _goodput(row)
     share = percent(row["slo_attainment_ratio"])
     if row["slo_attainment_ratio"] is None and row["slo_attainment_ratio_high"] is not None:
         low, high = row["slo_attainment_ratio_low"], row["slo_attainment_ratio_high"]
@@ -96,6 +94,14 @@ def _outcomes(console: Console, row: dict[str, Any]) -> None:
     cells += [count(row["wasted_output_tokens"])]
     names = ("goodput", "attainment", "complete", "output tokens", "wasted tokens")
     table(console, names, [cells], right=names)
+
+
+def _goodput(row: dict[str, Any]) -> str:
+    """Return goodput as a rate; what it lies between where the row is bounded."""
+    value, low, high = (row[f"goodput_rps{end}"] for end in ("", "_low", "_high"))
+    if row["basis"] != "bounded" or low is None or value == low == high:
+        return rate(value)
+    return f"at least {rate(low)}" if high is None else f"{rate(low)} to {rate(high)}"
 
 
 def _counted(row: dict[str, Any], name: str) -> str:

@@ -1,6 +1,7 @@
 -- One row per run and kind of work on engine-step time, with what the window leaves over.
 -- Formula: sums of int_steps; window x ranks minus all of it is idle, or unattributed where lines of
--- iterations are missing. A window in which an engine ran nothing is idle. Where printed times exceed the window, the excess is taken from the largest,
+-- iterations are missing, or where the window lies beyond all that any file tells of. A window in which
+-- an engine ran nothing is idle. Where printed times exceed the window, the excess is taken from the largest,
 -- then the next. Recompute is open where the run's recomputed tokens have no single value: what some
 -- steps show stands as recompute, its high is the run's, and the lows of prefill and decode are 0.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
@@ -32,6 +33,7 @@ WITH sums AS (
     s.prefill + s.decode + s.recompute + s.unattributed - device_time(w.window_ns, d.engine_ranks) AS excess,
     x.recomputed_tokens IS NULL AND q.run_id IS NULL AS is_open,
     coalesce(q.next_ns, 0) AS next_ns,
+    coalesce(device_time(b.beyond_ns, d.engine_ranks), 0) AS beyond_ns,
     x.recompute_ns_high AS run_recompute_high
   FROM sums AS s
   JOIN int_run_windows AS w ON w.run_id = s.run_id
@@ -39,6 +41,7 @@ WITH sums AS (
   LEFT JOIN lost AS l ON l.run_id = s.run_id
   LEFT JOIN int_recompute AS x ON x.run_id = s.run_id
   LEFT JOIN int_quiet_windows AS q ON q.run_id = s.run_id
+  LEFT JOIN int_beyond_record AS b ON b.run_id = s.run_id
   WHERE w.window_ns > 0 AND is_storable(device_time(w.window_ns, d.engine_ranks))
 ), long AS (
   SELECT run_id, window_ns, devices, excess, is_open, is_open AND recompute = 0 AS recompute_unknown, unnest([
@@ -48,12 +51,15 @@ WITH sums AS (
       'high': CASE WHEN is_open
         THEN greatest(recompute_high, coalesce(run_recompute_high, prefill + decode + recompute))
         ELSE recompute_high END},
-    {'work': 'unattributed', 'ns': unattributed + CASE WHEN missing_steps > 0 THEN greatest(0, -excess) ELSE 0 END,
-      'low': unattributed, 'high': unattributed + CASE WHEN missing_steps > 0 THEN greatest(0, -excess) ELSE 0 END},
-    {'work': 'idle', 'ns': CASE WHEN missing_steps > 0 THEN 0 ELSE greatest(0, -excess) END,
-      'low': CASE WHEN missing_steps > 0 THEN 0 ELSE greatest(0, -excess - next_ns) END, 'high': greatest(0, -excess)}
+    {'work': 'unattributed', 'ns': unattributed + unseen_ns, 'low': unattributed, 'high': unattributed + unseen_ns},
+    {'work': 'idle', 'ns': greatest(0, -excess) - unseen_ns,
+      'low': greatest(0, greatest(0, -excess) - unseen_ns - next_ns), 'high': greatest(0, -excess)}
   ]) AS part
-  FROM measured
+  FROM (
+    -- what is left over, and may have been work
+    SELECT *, CASE WHEN missing_steps > 0 THEN greatest(0, -excess) ELSE least(greatest(0, -excess), beyond_ns) END AS unseen_ns
+    FROM measured
+  )
 ), cut AS (
   SELECT *,
     part.ns - least(part.ns, greatest(0, excess - coalesce(sum(part.ns) OVER larger, 0))) AS left_ns

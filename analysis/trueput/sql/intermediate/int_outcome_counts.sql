@@ -1,6 +1,7 @@
 -- One row per run and load session: how its planned requests ended, inside the run's window.
 -- Attainment counts a request by its send (one that was never sent by its planned instant), goodput by
--- its end. In a window that cuts the load what has no instant is not counted; unplaced is how many sent
+-- its end. In a window that cuts the load what has no instant is not counted, nor what a log's second
+-- leaves open in a window shorter than that; unplaced is how many sent
 -- requests that leaves out, unplaced_ends how many may have ended in it. not_sent_unplaced were planned
 -- and never sent, nobody knows when: they are of the whole load alone.
 -- answered and complete count what is shown; *_open counts requests of which no file tells it. Where
@@ -45,13 +46,18 @@ WITH counted AS (
       ended_in AND outcome IN ('late', 'failed', 'aborted', 'rejected', 'unfinished')) AS BIGINT) AS wasted_output_tokens
   FROM (
     SELECT q.*, w.window_rule,
-      window_is_all() OR is_inside(w.window_rule, coalesce(q.sent_at_ns, q.placed_at_ns), w.from_ns, w.until_ns) AS sent_in,
-      window_is_all() OR is_inside(w.window_rule, q.ended_at_ns, w.from_ns, w.until_ns) AS ended_in,
+      NOT window_is_all() AND w.window_rule <> 'all' AND q.client_status IS NULL AND q.server_status IS NULL
+        AND is_undecided(q.sent_at_ns, w.from_ns, w.until_ns) AS sent_undecided,
+      NOT window_is_all() AND w.window_rule <> 'all' AND q.client_status IS NULL AND q.server_status IS NULL
+        AND is_undecided(q.ended_at_ns, w.from_ns, w.until_ns) AS ended_undecided,
+      window_is_all() OR is_inside(w.window_rule, coalesce(q.sent_at_ns, q.placed_at_ns), w.from_ns, w.until_ns)
+        AND NOT sent_undecided AS sent_in,
+      window_is_all() OR is_inside(w.window_rule, q.ended_at_ns, w.from_ns, w.until_ns) AND NOT ended_undecided AS ended_in,
       NOT window_is_all() AND w.window_rule <> 'all' AND q.sent_at_ns IS NULL AND q.placed_at_ns IS NULL AS is_without_instant,
       NOT window_is_all() AND w.window_rule <> 'all' AND q.sent_at_ns IS NULL AND q.placed_at_ns IS NULL
-        AND q.outcome IS DISTINCT FROM 'not_sent' AS sent_open,
+        AND q.outcome IS DISTINCT FROM 'not_sent' OR sent_undecided AS sent_open,
       -- an end is not before its send
-      NOT window_is_all() AND w.window_rule <> 'all' AND q.ended_at_ns IS NULL
+      NOT window_is_all() AND w.window_rule <> 'all' AND (q.ended_at_ns IS NULL OR ended_undecided)
         AND coalesce(coalesce(q.sent_at_ns, q.placed_at_ns) <= w.until_ns, true)
         AND q.outcome IS DISTINCT FROM 'not_sent' AS ended_open,
       CASE

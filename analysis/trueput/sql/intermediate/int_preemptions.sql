@@ -8,7 +8,8 @@
 WITH said AS (
   SELECT e.run_id, e.at_ns, e.cumulative, coalesce(w.window_rule, 'all') AS window_rule,
     -- what has no place in a window that cuts the load cannot be counted in it
-    coalesce(w.window_rule, 'all') <> 'all' AND (w.from_ns IS NULL OR e.at_ns IS NULL) AS is_unplaced,
+    coalesce(w.window_rule, 'all') <> 'all'
+      AND (w.from_ns IS NULL OR e.at_ns IS NULL OR is_undecided(e.at_ns, w.from_ns, w.until_ns)) AS is_unplaced,
     CASE WHEN w.window_rule <> 'all'
       THEN w.from_ns IS NULL OR e.at_ns IS NULL OR step_is_inside(w.window_rule, e.at_ns, w.from_ns, w.until_ns, w.first_ns, w.last_ns)
       ELSE w.from_ns IS NULL OR e.at_ns IS NULL OR (

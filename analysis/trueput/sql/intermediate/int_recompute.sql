@@ -9,6 +9,7 @@
 -- or shows, and every preemption that was counted lies inside, or no two requests shared an iteration
 -- there. Nothing inside such a window was computed again where no preemption lies in it and its
 -- engine began in it, or had served one request at a time before.
+-- Of a window shorter than the second of its iterations' lines only what the whole run leaves it is known.
 -- Null rule: as in run_recompute; no row where the window reaches neither the load nor an iteration; a
 -- figure that cannot be cut is NULL, with its bounds.
 WITH lives AS (
@@ -62,7 +63,7 @@ WITH lives AS (
   FROM lives GROUP BY run_id
 ), judged AS (
   SELECT
-    t.*, s.* EXCLUDE (run_id, recompute_ns, recompute_ns_low, recompute_ns_high),
+    t.*, s.* EXCLUDE (run_id, recompute_ns, recompute_ns_low, recompute_ns_high), n.most_ns,
     s.recompute_ns AS cut_ns, s.recompute_ns_low AS cut_ns_low, s.recompute_ns_high AS cut_ns_high,
     -- drafts are scheduled beyond what decoding needs: then nothing shows
     CASE WHEN t.recomputed_tokens_low >= s.shape + s.shape_outside THEN s.shape ELSE 0 END AS shown,
@@ -70,6 +71,7 @@ WITH lives AS (
     CASE
       -- a window that reaches neither the load nor an iteration
       WHEN s.tokens IS NULL AND NOT v.is_observed THEN 'unseen'
+      WHEN n.run_id IS NOT NULL THEN 'short'
       WHEN s.covers_load AND x.preemptions = 0 AND s.most_before <= 1 THEN 'none'
       WHEN s.again + s.again_outside = t.recomputed_tokens THEN 'placed'
       WHEN s.covers_load AND s.again_outside = 0 AND (s.shape_outside = 0 OR t.recomputed_tokens_low < s.shape + s.shape_outside)
@@ -80,6 +82,7 @@ WITH lives AS (
   JOIN sums AS s ON s.run_id = t.run_id
   JOIN int_run_windows AS v ON v.run_id = t.run_id
   LEFT JOIN int_preemptions AS x ON x.run_id = t.run_id
+  LEFT JOIN int_short_windows AS n ON n.run_id = t.run_id
   WHERE s.steps_outside > 0
 )
 SELECT
@@ -105,4 +108,12 @@ SELECT
   CASE WHEN how = 'none' THEN 'preemption_counter' ELSE method END AS method,
   CASE WHEN how = 'none' THEN 'reported' WHEN how = 'open' AND basis <> 'unknown' THEN 'bounded' ELSE basis END AS basis
 FROM judged
-WHERE how <> 'unseen'
+WHERE how NOT IN ('unseen', 'short')
+UNION ALL BY NAME
+SELECT run_id,
+  CASE WHEN recomputed_tokens_high = 0 THEN 0 END AS recomputed_tokens, 0 AS recomputed_tokens_low, recomputed_tokens_high,
+  CASE WHEN recomputed_tokens_high = 0 THEN 0 END AS recompute_ns, 0 AS recompute_ns_low,
+  CAST(least(CASE WHEN recomputed_tokens_high = 0 THEN 0 ELSE recompute_ns_high END, most_ns) AS BIGINT) AS recompute_ns_high,
+  method, CASE WHEN basis = 'unknown' OR recomputed_tokens_high = 0 THEN basis ELSE 'bounded' END AS basis
+FROM judged
+WHERE how = 'short'

@@ -1,6 +1,6 @@
 -- One row per engine iteration in the run's window, with its time by work.
 -- A step's line is printed after it, to the second: step_is_inside says which steps that makes the
--- window's.
+-- window's; of a window shorter than that second none is known to be.
 -- Formula: the split of step_work where the step did several kinds of work; else all its time is
 -- prefill's (no generation requests) or decode's.
 SELECT
@@ -25,3 +25,4 @@ LEFT JOIN raw.step_work AS k
   AND k.incarnation = t.incarnation AND k.step_ix = t.step_ix
 WHERE NOT t.dummy
   AND step_is_inside(w.window_rule, t.logged_at_ns, w.from_ns, w.until_ns, w.first_ns, w.last_ns)
+  AND (window_is_all() OR t.run_id NOT IN (SELECT n.run_id FROM int_short_windows AS n))

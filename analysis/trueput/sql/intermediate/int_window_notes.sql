@@ -38,6 +38,12 @@ SELECT w.run_id, 'WINDOW001' AS code, 'warning' AS severity, 1 AS occurrences,
 FROM logged AS t
 JOIN runs AS w ON w.run_id = t.run_id
 WHERE t.inside = 0 AND t.run_id NOT IN (SELECT q.run_id FROM int_quiet_windows AS q)
+  AND t.run_id NOT IN (SELECT n.run_id FROM int_short_windows AS n)
+UNION ALL BY NAME
+SELECT run_id, 'WINDOW006' AS code, 'warning' AS severity, undecided AS occurrences,
+  concat('the window is shorter than the second that iterations are printed to, and touches the seconds of ', undecided,
+    ': step time, scheduled tokens, idle time and the ledger of engine steps are not known there') AS text
+FROM int_short_windows
 UNION ALL BY NAME
 SELECT run_id, 'WINDOW002' AS code, 'warning' AS severity, not_sent_unplaced AS occurrences,
   concat(not_sent_unplaced, ' requests that were never sent have no planned time: they are of the whole load, and of no ',
@@ -45,8 +51,8 @@ SELECT run_id, 'WINDOW002' AS code, 'warning' AS severity, not_sent_unplaced AS 
 FROM int_outcome_counts WHERE NOT window_is_all() AND not_sent_unplaced > 0
 UNION ALL BY NAME
 SELECT run_id, 'WINDOW002' AS code, 'warning' AS severity, greatest(unplaced, unplaced_ends) AS occurrences,
-  concat(unplaced, ' sent requests have no known send, and ', unplaced_ends, ' that may be complete no known end: they may lie in the ',
-    'window, and its figures are bounds') AS text
+  concat(unplaced, ' sent requests have no send that is known well enough for this window, and ', unplaced_ends,
+    ' that may be complete no such end: they may lie in it, and its figures are bounds') AS text
 FROM int_outcome_counts WHERE NOT window_is_all() AND (unplaced > 0 OR unplaced_ends > 0)
 UNION ALL BY NAME
 SELECT c.run_id, 'WINDOW003' AS code, 'warning' AS severity, 1 AS occurrences,
@@ -59,8 +65,11 @@ UNION ALL BY NAME
 SELECT run_id, 'WINDOW004' AS code, 'info' AS severity, divided AS occurrences,
   concat(divided, ' iterations, of ', printf('%.3g', divided_ns / 1e9), ' s, were printed in the seconds that the ends of the ',
     'window divide: each is counted where the middle of its second lies') AS text
-FROM logged WHERE divided > 0
+FROM logged WHERE divided > 0 AND run_id NOT IN (SELECT n.run_id FROM int_short_windows AS n)
 UNION ALL BY NAME
-SELECT run_id, 'WINDOW005' AS code, 'info' AS severity, 1 AS occurrences,
-  concat('the window ends ', printf('%.3g', (to_ns - last_ns) / 1e9), ' s after the load: its rates are over that time too') AS text
-FROM int_windows WHERE NOT window_is_all() AND is_observed AND asked_rule = 'fixed' AND to_ns > last_ns
+SELECT w.run_id, 'WINDOW005' AS code, 'warning' AS severity, 1 AS occurrences,
+  concat('the window ends ', printf('%.3g', (w.to_ns - w.last_ns) / 1e9), ' s after the load: its rates are over that time too',
+    CASE WHEN b.run_id IS NOT NULL THEN concat('; no file tells of its last ', printf('%.3g', b.beyond_ns / 1e9), ' s') END) AS text
+FROM int_windows AS w
+LEFT JOIN int_beyond_record AS b ON b.run_id = w.run_id
+WHERE NOT window_is_all() AND w.is_observed AND w.asked_rule = 'fixed' AND w.to_ns > w.last_ns

@@ -14,6 +14,7 @@ WITH has AS (
     v.run_id IS NOT NULL AS has_victims,
     x.preemptions, x.all_preemptions, x.evidence AS preemption_evidence,
     p.slo, w.basis AS window_basis,
+    coalesce(w.is_observed, true) AS is_observed, j.run_id IS NOT NULL AS is_beyond,
     z.basis AS recompute_basis, b.basis AS whole_recompute_basis, z.method AS recompute_method,
     l.aggregates, o.ends_open, o.planned, o.checked, u.run_id IS NOT NULL AS finished_only, d.gpu_count, s.unsure, s.unsure_file, y.uncovered, coalesce(ap.is_in_part, false) AS in_part
   FROM raw.runs AS r
@@ -46,6 +47,7 @@ WITH has AS (
   LEFT JOIN int_all_preemptions AS ap ON ap.run_id = r.run_id
   LEFT JOIN slo_policy AS p ON p.run_id = r.run_id
   LEFT JOIN int_run_windows AS w ON w.run_id = r.run_id
+  LEFT JOIN int_beyond_record AS j ON j.run_id = r.run_id
   LEFT JOIN recompute AS z ON z.run_id = r.run_id
   LEFT JOIN raw.run_recompute AS b ON b.run_id = r.run_id
   LEFT JOIN (
@@ -82,11 +84,15 @@ WITH has AS (
        WHEN engine_requests = 0 AND NOT coalesce(has_server, false)
          THEN 'add the server log with --enable-log-requests, or --otlp-traces-endpoint, so that claims can be checked' END},
     {'question': 'goodput',
-     'best_basis': CASE WHEN slo IS NULL THEN 'unknown' WHEN timed_clients > 0 AND engine_requests = 0 AND NOT coalesce(has_server, false) THEN 'reported'
+     'best_basis': CASE WHEN slo IS NULL OR NOT is_observed THEN 'unknown'
+       WHEN is_beyond AND (timed_clients > 0 OR spans > 0) THEN 'bounded'
+       WHEN timed_clients > 0 AND engine_requests = 0 AND NOT coalesce(has_server, false) THEN 'reported'
        WHEN timed_clients > 0 THEN 'measured' WHEN spans > 0 THEN 'reported'
        WHEN scrapes > 0 THEN 'bounded' ELSE 'unknown' END,
-     'source': CASE WHEN slo IS NULL THEN NULL WHEN timed_clients > 0 THEN 'client records' WHEN spans > 0 THEN 'spans' WHEN scrapes > 0 THEN 'histograms' END,
+     'source': CASE WHEN slo IS NULL OR NOT is_observed THEN NULL
+       WHEN timed_clients > 0 THEN 'client records' WHEN spans > 0 THEN 'spans' WHEN scrapes > 0 THEN 'histograms' END,
      'improve': CASE WHEN slo IS NULL THEN 'give an objective with --slo, for example --slo ttft=500ms,tpot=50ms'
+       WHEN NOT is_observed THEN 'ask for a window that the load reaches into'
        WHEN timed_clients = 0 AND spans = 0 THEN 'run the client with --save-detailed, or the engine with --otlp-traces-endpoint' END},
     {'question': 'queueing, prefill and decode of each request',
      'best_basis': CASE WHEN spans > 0 THEN 'reported' ELSE 'unknown' END,

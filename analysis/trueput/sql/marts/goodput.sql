@@ -10,7 +10,8 @@
 -- of it. other_traffic_requests are those of all the files.
 -- In a window that cuts the load, requests that were sent and have no instant may be in it: counts of
 -- sends are then NULL and the others bounded. Where it lies before or after all that is known of the
--- load, rates are NULL: nothing of it was observed there.
+-- load, rates are NULL: nothing of it was observed there. Where it reaches beyond the last instant of all
+-- files its rates are over that time too: they are at least that, as nobody knows what ended there.
 SELECT
   k.run_id, k.session, p.slo, w.asked_rule AS window_rule, w.window_ns, seconds(w.window_ns) AS window_s,
   coalesce(d.gpu_count, d.profiled_gpus, d.engine_ranks) AS devices,
@@ -50,7 +51,7 @@ SELECT
     -- requests of which no span tells may have come before all others, or ended after them
     WHEN x.run_id IS NOT NULL AND w.asked_rule = 'all' AND (n.asked_requests IS NULL OR n.rows_missing > 0) THEN 0
     ELSE per_second(CASE WHEN c.run_id IS NOT NULL THEN c.good_ends ELSE b.good_low END, w.window_ns_most) END AS goodput_rps_low,
-  CASE WHEN p.slo IS NOT NULL AND w.is_observed
+  CASE WHEN p.slo IS NOT NULL AND w.is_observed AND y.run_id IS NULL
     THEN per_second(CASE WHEN c.run_id IS NOT NULL THEN c.good_ends + c.unknown_ends ELSE b.good_high END, w.window_ns_least)
     END AS goodput_rps_high,
   CASE WHEN p.slo IS NOT NULL AND coalesce(d.gpu_count, d.profiled_gpus) IS NOT NULL AND coalesce(c.unknown_ends, 0) = 0
@@ -71,7 +72,7 @@ SELECT
     THEN coalesce(c.wasted_output_tokens, 0) END AS wasted_output_tokens,
   CASE
     WHEN NOT w.is_observed THEN 'unknown'
-    WHEN x.run_id IS NOT NULL THEN 'bounded'
+    WHEN x.run_id IS NOT NULL OR y.run_id IS NOT NULL THEN 'bounded'
     WHEN c.run_id IS NOT NULL AND c.unknown = 0 AND c.unplaced = 0 AND w.window_ns_least IS NOT DISTINCT FROM w.window_ns_most
       THEN CASE WHEN c.checked > 0 THEN 'measured' ELSE 'reported' END
     WHEN c.run_id IS NOT NULL THEN 'bounded'
@@ -118,6 +119,7 @@ LEFT JOIN (
   ) GROUP BY run_id
 ) AS m ON m.run_id = k.run_id AND c.run_id IS NULL AND l.run_id IS NULL
 LEFT JOIN int_finished_only AS x ON x.run_id = k.run_id
+LEFT JOIN int_beyond_record AS y ON y.run_id = k.run_id
 LEFT JOIN int_devices AS d ON d.run_id = k.run_id
 LEFT JOIN raw.runs AS r ON r.run_id = k.run_id
 LEFT JOIN (

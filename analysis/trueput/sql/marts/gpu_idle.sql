@@ -7,7 +7,8 @@
 -- engine has the request); without spans a request is there before its first token, and the way back is no
 -- longer than the time to that. An instant that only a log gives lies within the second it prints: a
 -- send or an end that the client saw in that second stands for it, else low and high take its ends.
--- Unattributed time may lie where the queue was empty: the low leaves room for it.
+-- Unattributed time may lie where the queue was empty: the low leaves room for it. Where no file reaches
+-- nothing says that no request was there.
 -- Null rule: where no request has instants all parts are NULL; where a request has no known end, it may
 -- have stayed to the end of the window, and the split has bounds only.
 WITH seen AS (
@@ -87,12 +88,13 @@ WITH seen AS (
 ), parts AS (
   SELECT i.*, p.low_ns < p.high_ns OR i.idle_low < i.idle_high AS is_loose,
     k.ends_are_known AND p.run_id IS NOT NULL AS is_known, p.run_id IS NOT NULL AS has_stays,
-    (i.window_ns - p.present_ns) * i.devices AS free_ns,
+    (i.window_ns - coalesce(b.beyond_ns, 0) - p.present_ns) * i.devices AS free_ns,
     (i.window_ns - p.high_ns) * i.devices - i.unattributed_ns AS free_low,
     (i.window_ns - p.low_ns) * i.devices AS free_high
   FROM idle AS i
   LEFT JOIN present AS p ON p.run_id = i.run_id
   LEFT JOIN known AS k ON k.run_id = i.run_id
+  LEFT JOIN int_beyond_record AS b ON b.run_id = i.run_id
 )
 SELECT
   run_id,
