@@ -324,3 +324,8 @@ def test_a_rank_whose_clock_is_an_hour_off_is_told(tmp_path: Path) -> None:
     told = held.rows("SELECT source_id, text FROM problems WHERE code = 'ATTR009'")
     assert [source for source, _ in told] == ["rank1.pt.trace.json"]
     assert "after" in told[0][1]
+    # what its device did in the window is not known at all
+    ledger = "FROM gpu_ledger WHERE work = 'idle'"
+    assert held.rows(f"SELECT time_ns_high - time_ns_low = window_ns {ledger}") == [(True,)]
+    assert held.rows(f"SELECT basis {ledger}") == [("bounded",)]
+    assert held.rows("SELECT basis FROM gpu_idle") == [("bounded",)]
