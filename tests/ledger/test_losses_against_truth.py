@@ -101,6 +101,13 @@ EXPORTS = {
         "WHERE value LIKE '%Launch%')",
     ],
     "every second span of a graph": [f"DELETE FROM {SPANS} WHERE correlationId % 2 = 0"],
+    "the start of a kernel in nsys": [
+        f"UPDATE {KERNEL} SET start = start - 300000000 WHERE rowid = (SELECT rowid FROM {KERNEL} "
+        "ORDER BY start LIMIT 1 OFFSET 90)"
+    ],
+    "starts before the session in nsys": [
+        f"UPDATE {KERNEL} SET start = -start WHERE rowid % 50 = 0"
+    ],
     "devices of the spans of graphs": [f"UPDATE {SPANS} SET deviceId = 2147483647"],
     "a node of a graph in nsys": [
         f"DELETE FROM {KERNEL} WHERE rowid = (SELECT rowid FROM {KERNEL} "
