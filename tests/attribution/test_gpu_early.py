@@ -43,7 +43,8 @@ def ran(
 
 def early_ids(folder: Path, operations: Sequence[Row], calls: Sequence[Row]) -> list[int]:
     names = ("process_key", "correlation_id", "quality", "start_at_ns", "end_at_ns")
-    part, long = written(folder / "ops", operations, names), Long()
+    part = written(folder / "ops", operations, names)
+    long = Long.of(part)
     for group in range(-(-len(operations) // GROUP)):
         rows = pq.ParquetFile(part).read_row_group(group)
         long.look(group, rows["start_at_ns"].to_numpy(), rows["end_at_ns"].to_numpy())
@@ -87,6 +88,13 @@ TWENTY = range(1, 21)
         pytest.param(
             [ran(n, 80 * (n == 17), quality="duplicate" if n == 17 else None) for n in TWENTY],
             [call(n) for n in TWENTY], [], id="a row that counts nowhere",
+        ),
+        # the last call of the file is made after 200 s, the early one is 85 ms long
+        pytest.param(
+            [ran(n, 80 * (n == 17)) for n in (*TWENTY, 2_000)],
+            [call(n) for n in (*TWENTY, 2_000)],
+            [],
+            id="too short to matter",
         ),
         # of the twenty, 17 lasts long enough to be looked at
         pytest.param(

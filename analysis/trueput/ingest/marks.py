@@ -45,7 +45,7 @@ def mark_operations(result: FileResult) -> list[Problem]:
     problems = [*([broken] if broken else []), *place_operations(part)]
     if result.source_name == _KINETO and (launches := result.parts.get("gpu_launches")):
         name_processes(part, launches)
-    long = Long()
+    long = Long.of(part)
     problems += mark_doubled_operations(result, long.look)
     launches = result.parts.get("gpu_launches")
     begun = mark_early(part, launches, long) if launches is not None else None

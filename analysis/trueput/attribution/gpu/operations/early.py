@@ -2,8 +2,9 @@
 
 In every recorded profile each operation begins after its call. Clocks of devices are fitted to the
 host's, to within milliseconds: what begins earlier than that was given a wrong start. Only what is
-longer than that is looked at, since a wrong start with a sound end makes it so; and where many of
-a file begin early, it is the clock of the device, and none is said to be wrong.
+longer than that, and no speck of its file, is looked at, since a wrong start with a sound end makes
+it so; and where many of a file begin early, it is the clock of the device, and none is said to be
+wrong.
 """
 
 from __future__ import annotations
@@ -15,11 +16,16 @@ from typing import Any, Final
 import numpy as np
 import pyarrow.parquet as pq
 
+from trueput.attribution.gpu.operations.plausible import span_of
 from trueput.attribution.gpu.profile.marks import Bools, numbers, row_groups, set_aside, words
 from trueput.attribution.records import Ints
 
 SLACK_NS: Final = 10_000_000
 """Clocks may be off by as much."""
+SHARE: Final = 1_000
+"""One so much shorter than its file is not looked at: few are longer, and only those matter ..."""
+ALWAYS_NS: Final = 1_000_000_000
+"""... but for what is longer than this, should a wrong instant have stretched the file."""
 MOST_HELD: Final = 100_000
 """More operations of such a length are no exception, and none is looked at."""
 MOST_EARLY: Final = 0.1
@@ -33,14 +39,22 @@ _LAUNCH: Final = ("process_key", "correlation_id", "start_at_ns")
 
 @dataclass
 class Long:
-    """The operations of a part that are longer than `SLACK_NS`, by row group."""
+    """The operations of a part that are long enough to be looked at, by row group."""
 
+    least_ns: int = SLACK_NS
     rows: dict[int, Ints] = field(default_factory=dict)
     count: int = 0
 
+    @classmethod
+    def of(cls, part: Path) -> Long:
+        """Return those of a part of gpu_ops, none yet; its statistics tell how long is long."""
+        first, last, _ = span_of(part)
+        span = ALWAYS_NS if first is None or last is None else (last - first) // SHARE
+        return cls(max(SLACK_NS, min(span, ALWAYS_NS)))
+
     def look(self, group: int, start_ns: Ints, end_ns: Ints) -> None:
         """Take a row group's instants, all rows in their order."""
-        found = np.flatnonzero(end_ns - start_ns > SLACK_NS)
+        found = np.flatnonzero(end_ns - start_ns > self.least_ns)
         self.count += found.size
         if found.size and self.count <= MOST_HELD:
             self.rows[group] = found
@@ -76,14 +90,15 @@ def early_operations(part: Path, launches: Path, long: Long) -> Early | None:
         return None
     names: dict[str, int] = {}
     held: list[Any] = []
-    with pq.ParquetFile(part, pre_buffer=False) as file:
+    texts = ["process_key", "quality"]
+    with pq.ParquetFile(part, read_dictionary=texts, pre_buffer=False) as file:
         for group, which in long.rows.items():
             rows = file.read_row_group(group, list(_OPERATION), use_threads=False).take(which)
             code = _codes(rows, names)
             ids, start, end = (numbers(rows.column(name)) for name in
                                ("correlation_id", "start_at_ns", "end_at_ns"))  # fmt: skip
             known = (ids > 0) & (code >= 0)
-            known &= ~set_aside(rows.column("quality").dictionary_encode())
+            known &= ~set_aside(rows.column("quality"))
             at = np.full(which.size, group, np.int64)
             held.append(np.stack((code, ids, at, which, start, end))[:, known])
     code, ids, group_of, row, start, end = np.concatenate(held, axis=1)
@@ -140,8 +155,7 @@ def _share_early(part: Path, launches: Path, names: dict[str, int]) -> float:
 
 def _codes(rows: Any, names: dict[str, int]) -> Ints:
     """Return a number for the process of each row, -1 without one; `names` learns new ones."""
-    column = rows.column("process_key")
-    column = words(column if column.type != "string" else column.dictionary_encode())
+    column = words(rows.column("process_key"))
     told = [names.setdefault(name, len(names)) for name in column.dictionary.to_pylist()]
     codes = np.array([*told, -1], np.int64)
     found: Ints = codes[column.indices.fill_null(len(told)).to_numpy(zero_copy_only=False)]
