@@ -223,8 +223,14 @@ def test_counts_are_those_of_looking_at_every_launch(
         assert mine == theirs or (mine == Launched() and not missing)
 
 
-def test_an_operation_without_a_device_ran_on_the_only_one(tmp_path: Path) -> None:
-    nowhere = kernel(30, pid="") | {"args": {"stream": 7, "correlation": 30}}
+@pytest.mark.parametrize(
+    ("device", "pid"),
+    [({}, ""), ({"device": -1}, -1), ({"device": 2**31 - 1}, 2**31 - 1), ({}, 2**32 - 1)],
+)
+def test_an_operation_without_a_device_ran_on_the_only_one(
+    tmp_path: Path, device: dict[str, int], pid: str | int
+) -> None:
+    nowhere = kernel(30, pid=pid) | {"args": {**device, "stream": 7, "correlation": 30}}
     write(tmp_path / "run" / "t.pt.trace.json", [*launched(range(1, 31), range(1, 30)), nowhere])
     held = Held(tmp_path / "run")
     # from 110 us to 3,070 us, 30 kernels of 60 us
@@ -318,3 +324,8 @@ def test_a_rank_whose_clock_is_an_hour_off_is_told(tmp_path: Path) -> None:
     told = held.rows("SELECT source_id, text FROM problems WHERE code = 'ATTR009'")
     assert [source for source, _ in told] == ["rank1.pt.trace.json"]
     assert "after" in told[0][1]
+    # what its device did in the window is not known at all
+    ledger = "FROM gpu_ledger WHERE work = 'idle'"
+    assert held.rows(f"SELECT time_ns_high - time_ns_low = window_ns {ledger}") == [(True,)]
+    assert held.rows(f"SELECT basis {ledger}") == [("bounded",)]
+    assert held.rows("SELECT basis FROM gpu_idle") == [("bounded",)]

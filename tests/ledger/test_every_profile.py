@@ -65,6 +65,16 @@ def test_every_form_of_the_simulator_has_a_ledger(simulated: Path) -> None:
     assert {name for (name,) in found} == {*PROFILES, *alone}
 
 
+def test_the_clocks_of_every_form_of_the_simulator_are_known(simulated: Path) -> None:
+    """run.toml has the time zone and the anchors of the client, each profile says when it began."""
+    found = trueput.sql(
+        "SELECT run_id, best_basis FROM evidence WHERE question = 'clocks on one scale'",
+        trueput.Reading(store=simulated),
+    ).rows
+    assert {basis for name, basis in found if name in PROFILES} == {"measured"}
+    assert {name for name, _ in found} >= set(PROFILES)
+
+
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of every recorded profile, each file a run of its own."""

@@ -34,8 +34,11 @@ def tell_losses(work: Work, found: list[tuple[str, Losses]]) -> None:
 
 
 def mark_off_clock(work: Work, told: Sequence[tuple[str | None, Problem]]) -> None:
-    """Mark the captures of files of which attribution `told` that their clock is another."""
-    off = {source for source, problem in told if problem.code == "ATTR010"}
+    """Mark the captures of files of which attribution `told` that their clock is another.
+
+    Or that they lie outside of the run: what ran in the window they do not show.
+    """
+    off = {source for source, problem in told if problem.code in ("ATTR009", "ATTR010")}
     for result in work.results:
         if (captured := result.parts.get("gpu_captures")) and result.source_id in off:
             mark_capture(captured, "off_clock", value=True)

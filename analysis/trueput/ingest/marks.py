@@ -8,32 +8,29 @@ seen all that ran is marked in `operations_lost`, so that its gaps are not taken
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueput.arrow import arrow_schema
+from trueput.attribution.gpu.losses.unseen import watched_ns
 from trueput.attribution.gpu.operations.crowded import crowded_places, of_places
+from trueput.attribution.gpu.operations.early import Long
 from trueput.attribution.gpu.operations.overflow import overflows
 from trueput.attribution.gpu.operations.places import misplaced, places_of
 from trueput.attribution.gpu.operations.plausible import bounds_of
 from trueput.attribution.gpu.operations.processes import launchers
-from trueput.attribution.gpu.profile.marks import DUPLICATE, numbers, words
+from trueput.attribution.gpu.profile.marks import numbers, words
+from trueput.ingest.early import mark_early
 from trueput.ingest.losses import Losses, losses_of
 from trueput.ingest.read import FileResult, rewrite
 from trueput.ingest.twice import mark_doubled_operations
+from trueput.ingest.words import CLIPPED, IMPLAUSIBLE, NO_DEVICE, with_quality
 from trueput.rocm_rows import OVERFLOW_NS
 from trueput.source_api import Problem, Severity
 from trueput.units import ns_text
 
-IMPLAUSIBLE = "implausible"
-"""Word of gpu_ops.quality for an operation whose times cannot be."""
-NO_DEVICE = "no_device"
-"""Word of gpu_ops.quality for an operation whose device is not known."""
-CLIPPED = "clipped"
-"""Word of gpu_ops.quality for a kernel that was cut at its successor's start."""
 _ASIDE = ("INGEST007", "INGEST010")
 _KINETO = "kineto_json"
 _MOST_ROCM_GROUPS = 4
@@ -48,7 +45,11 @@ def mark_operations(result: FileResult) -> list[Problem]:
     problems = [*([broken] if broken else []), *place_operations(part)]
     if result.source_name == _KINETO and (launches := result.parts.get("gpu_launches")):
         name_processes(part, launches)
-    problems += mark_doubled_operations(result)
+    long = Long.of(part)
+    problems += mark_doubled_operations(result, long.look)
+    launches = result.parts.get("gpu_launches")
+    begun = mark_early(part, launches, long) if launches is not None else None
+    problems += [begun.problem] if begun else []
     if result.source_name == _KINETO and _is_rocm(result):
         problems += clip_overflows(part)
     problems += mark_crowded(part)
@@ -57,6 +58,9 @@ def mark_operations(result: FileResult) -> list[Problem]:
     if captured is None:
         return problems
     losses = losses_of(result, captured, aside)
+    if begun is not None and begun.idle_ns:
+        losses.add(begun.count, result.rows["gpu_ops"], "operations begin before their launch")
+        losses.beside(begun.idle_ns, watched_ns(part, launches))
     mark_losses(captured, losses)
     return problems + losses.problems()
 
@@ -80,7 +84,7 @@ def mark_implausible(part: Path) -> Problem | None:
         if broken.any() and not found:
             at = int(np.flatnonzero(broken)[0])
             found.append((int(start[at]), int(end[at])))
-        return _with_quality(rows, broken, IMPLAUSIBLE)
+        return with_quality(rows, broken, IMPLAUSIBLE)
 
     if not bounds.is_broken_in(part):
         return None
@@ -107,7 +111,7 @@ def mark_crowded(part: Path) -> list[Problem]:
         nonlocal count
         which = of_places(rows, places)
         count += int(which.sum())
-        return _with_quality(rows, which, IMPLAUSIBLE)
+        return with_quality(rows, which, IMPLAUSIBLE)
 
     rewrite(part, "gpu_ops", marked)
     text = (
@@ -143,7 +147,7 @@ def place_operations(part: Path) -> list[Problem]:
             ]
             field = rows.schema.field(index)
             rows = rows.set_column(index, field, pa.array(values, field.type))
-        return _with_quality(rows, lost, NO_DEVICE)
+        return with_quality(rows, lost, NO_DEVICE)
 
     rewrite(part, "gpu_ops", changed)
     problems: list[Problem] = []
@@ -188,7 +192,7 @@ def clip_overflows(part: Path) -> list[Problem]:
         count += int(which.sum())
         at = rows.schema.get_field_index("end_at_ns")
         rows = rows.set_column(at, rows.schema.field(at), pa.array(ends, pa.int64()))
-        return _with_quality(rows, which, CLIPPED)
+        return with_quality(rows, which, CLIPPED)
 
     rewrite(part, "gpu_ops", cut)
     if not count:
@@ -237,16 +241,4 @@ def _is_rocm(result: FileResult) -> bool:
 
 def mark_all(part: Path, word: str) -> None:
     """Write a word into `quality` of every operation of a part of gpu_ops."""
-    rewrite(part, "gpu_ops", lambda rows: _with_quality(rows, np.ones(len(rows), np.bool_), word))
-
-
-def _with_quality(rows: pa.Table, which: Any, word: str) -> pa.Table:
-    """Return the rows with a word in `quality` where told; an implausible row stays that, and so
-    does one that stands twice."""
-    at = arrow_schema("gpu_ops").get_field_index("quality")
-    said = rows.column("quality").to_pylist()
-    told = [
-        word if here and now not in (IMPLAUSIBLE, DUPLICATE) else now
-        for here, now in zip(which.tolist(), said, strict=True)
-    ]
-    return rows.set_column(at, rows.schema.field(at), pa.array(told, pa.string()))
+    rewrite(part, "gpu_ops", lambda rows: with_quality(rows, np.ones(len(rows), np.bool_), word))

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trueput.arrow import arrow_schema
-from trueput.attribution.gpu.operations.doubled import Alike, Doubled, doubled_rows
+from trueput.attribution.gpu.operations.doubled import Alike, Doubled, Look, doubled_rows
 from trueput.attribution.gpu.profile.marks import DUPLICATE, numbers
 from trueput.ingest.read import FileResult, rewrite
 from trueput.source_api import Problem, Severity
@@ -41,10 +41,13 @@ _FINE: Final = "nvidia_smi_csv"
 """The source that always prints more than seconds."""
 
 
-def mark_doubled_operations(result: FileResult) -> list[Problem]:
-    """Mark the operations that a file holds twice, all but one of each, and tell them."""
+def mark_doubled_operations(result: FileResult, look: Look | None = None) -> list[Problem]:
+    """Mark the operations that a file holds twice, all but one of each, and tell them.
+
+    `look` is shown the starts and ends of all, by row group.
+    """
     part = result.parts["gpu_ops"]
-    found = doubled_rows(part, _OPERATION)
+    found = doubled_rows(part, _OPERATION, look)
     if not found.rows:
         return []
     at = arrow_schema("gpu_ops").get_field_index("quality")

@@ -32,6 +32,10 @@ from trueput.tally import Tally
 
 EPOCH_FROM_NS: Final = 10**17
 """Instants above this (1973) are of the epoch: no session lasts three years."""
+STATED_WITHIN_NS: Final = 1_000_000
+"""The start of a session is told to the nanosecond; both clocks are read one after the other."""
+WHOLE_SECONDS_NS: Final = 1_000_000_000
+"""A start without a part of a second was rounded."""
 
 _EXPORT = (
     "EXPORT_SCHEMA_VERSION", "EXPORT_PARAM_TIME_NORMALIZE", "EXPORT_PARAM_TIME_SHIFT",
@@ -108,7 +112,8 @@ class Told:
         if shift:
             tally.add("NSYS013", text=f"{shift} ns")
         method = "nsys: session start in UTC"
-        return Clock(ClockKind.RELATIVE, self.utc_ns - shift, None, method)
+        unsure = WHOLE_SECONDS_NS if self.utc_ns % WHOLE_SECONDS_NS == 0 else STATED_WITHIN_NS
+        return Clock(ClockKind.RELATIVE, self.utc_ns - shift, unsure, method)
 
     def shift_ns(self) -> int:
         """Return what the exporter added to every instant."""

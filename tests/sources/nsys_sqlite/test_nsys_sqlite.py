@@ -338,8 +338,11 @@ def test_ranges(tmp_path: Path) -> None:
 
 def test_clock_by_session_start_shift_epoch_or_nothing(tmp_path: Path) -> None:
     assert clock_of(items_of(tmp_path, eager())) == Clock(
-        ClockKind.RELATIVE, UTC_NS, None, "nsys: session start in UTC"
+        ClockKind.RELATIVE, UTC_NS, 1_000_000, "nsys: session start in UTC"
     )
+    second = UTC_NS // 1_000_000_000 * 1_000_000_000
+    rounded: Content = {**eager(), "TARGET_INFO_SESSION_START_TIME": [{"utcEpochNs": second}]}
+    assert clock_of(items_of(tmp_path, rounded)).uncertainty_ns == 1_000_000_000
     shifted: Content = {
         **eager(), "META_DATA_EXPORT": [{"name": "EXPORT_PARAM_TIME_SHIFT", "value": "50"}]
     }  # fmt: skip

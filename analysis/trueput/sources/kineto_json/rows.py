@@ -185,9 +185,7 @@ class Rows:
             return None
         kind = self._map(events["cat"], OPERATIONS.__getitem__, pa.string())
         is_kernel = pc.equal(kind, _KERNEL)
-        ordinal = events["device"]
-        ordinal = pc.if_else(pc.less(ordinal, _NUMBER[WILD_FROM]), ordinal, _NUMBER[None])
-        device = _natural(_or_number(ordinal, events["pid"]))
+        device = _natural(_tame(_or_number(_tame(events["device"]), events["pid"])))
         process = self._process(events, self._processes.of_device)
         correlation = _natural(events["correlation"], 1)
         self._count(events, is_kernel, correlation)
@@ -353,6 +351,11 @@ def _true(mask: Any) -> Any:
 def _natural(numbers: Any, least: int = 0) -> Any:
     """Return the numbers with those below `least` as NULL."""
     return pc.if_else(pc.greater_equal(numbers, _NUMBER[least]), numbers, _NUMBER[None])
+
+
+def _tame(ordinals: Any) -> Any:
+    """Return the ordinals of devices with those that no device has as NULL."""
+    return pc.if_else(pc.less(ordinals, _NUMBER[WILD_FROM]), ordinals, _NUMBER[None])
 
 
 def _or_number(numbers: Any, texts: Any) -> Any:

@@ -7,11 +7,11 @@ lengths alone, which almost never agree by chance; only rows that do are compare
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -55,13 +55,20 @@ class Doubled:
         return sum(int(which.sum()) for which in self.rows.values())
 
 
-def doubled_rows(part: Path, alike: Alike) -> Doubled:
-    """Return the rows of a part that stand in it twice; all but one of each."""
+Look: TypeAlias = Callable[[int, Ints, Ints], None]
+"""What is shown each row group: its number, the instants and the second numbers of its rows."""
+
+
+def doubled_rows(part: Path, alike: Alike, look: Look | None = None) -> Doubled:
+    """Return the rows of a part that stand in it twice; all but one of each.
+
+    `look` is shown what is read.
+    """
     with pq.ParquetFile(part, pre_buffer=False) as file:
         order = _Order.of(file, alike)
         if order is None:
             return Doubled()
-        suspects = order.suspects()
+        suspects = order.suspects(look)
         if suspects is None or not suspects.size:
             return Doubled()
     texts = [f.name for f in file.schema_arrow if f.type == pa.string()]
@@ -127,13 +134,15 @@ class _Order:
                 known &= rows.column(name).is_valid().to_numpy()
         return known
 
-    def suspects(self) -> Ints | None:
+    def suspects(self, look: Look | None = None) -> Ints | None:
         """Return the keys that occur twice, in order; None where too much had to be held."""
         held: Ints = np.zeros(0, np.int64)
         found: list[Ints] = []
         for number, least in self._pieces():
             columns = [self.alike.instant, self.alike.other]
             rows = self.file.read_row_group(number, columns, use_threads=False)
+            if look is not None:
+                look(number, *(numbers(rows.column(name)) for name in columns))
             keys = self._keys(rows)[self._known(rows)]
             keys = np.sort(np.concatenate((held, keys)) if held.size else keys)
             twice = keys[1:] == keys[:-1]

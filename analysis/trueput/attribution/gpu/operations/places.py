@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from trueput.attribution.gpu.profile.marks import row_groups, words
 
-_COLUMNS: Final = ("device_key", "process_key", "device", "kind")
+_COLUMNS: Final = ("device_key", "process_key", "device")
 Told = tuple[str, str | None, int | None]
 """Key, process and ordinal of a device as an operation tells them."""
 
@@ -64,7 +64,7 @@ def _keys(part: Path) -> set[str]:
 
 
 def _told(part: Path) -> list[Told]:
-    """Return the devices that the operations of a part tell, whole-graph spans aside."""
+    """Return the devices that the operations of a part tell."""
     found: set[Told] = set()
     for rows in row_groups([part], _COLUMNS):
         plain = {
@@ -74,9 +74,9 @@ def _told(part: Path) -> list[Told]:
             for column in rows.schema
         }
         different: Any = pa.table(plain).group_by(list(_COLUMNS)).aggregate([])
-        for row in different.to_pylist():
-            if row["kind"] != "graph_span" or row["device"] is not None:
-                found.add((row["device_key"], row["process_key"], row["device"]))
+        found.update(
+            (row["device_key"], row["process_key"], row["device"]) for row in different.to_pylist()
+        )
     return sorted(found, key=str)
 
 

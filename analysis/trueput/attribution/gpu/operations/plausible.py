@@ -62,7 +62,7 @@ def bounds_of(part: Path) -> Bounds | None:
 
     A part whose operations all lie within a minute is told by its statistics alone.
     """
-    first_ns, last_ns, rows = _span(part)
+    first_ns, last_ns, rows = span_of(part)
     if first_ns is not None and last_ns is not None and last_ns - first_ns <= USUAL_NS:
         return None
     middle, distance = _middle(part, max(1, rows // MOST_SAMPLED))
@@ -80,7 +80,7 @@ def bounds_of(part: Path) -> Bounds | None:
     return Bounds(middle, near, length)
 
 
-def _span(part: Path) -> tuple[int | None, int | None, int]:
+def span_of(part: Path) -> tuple[int | None, int | None, int]:
     """Return the first start, the last end and the rows of a part, by its statistics."""
     metadata: Any = pq.read_metadata(part)
     at = [metadata.schema.to_arrow_schema().get_field_index(c) for c in _TIMES]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from trueput.attribution.gpu.profile.marks import COMPOSITION, Marks, numbers
+from trueput.attribution.gpu.profile.marks import COMPOSITION, Bools, Marks, numbers
 from trueput.attribution.gpu.steps.pieces import MOST_SHIFTS, in_pieces
 from trueput.attribution.gpu.steps.scattered import scattered
 from trueput.attribution.gpu.time.clock import logged
@@ -138,23 +138,36 @@ def _match_scattered(
 ) -> Ints:
     """As `_match_process`, of a process whose profile lacks single iterations throughout.
 
-    Steps that prefill tell one log from another: nearly all of them must be in it, too.
+    Some steps tell one log from another (`_telling`): nearly all of them must be in it, too. Only
+    where there is one log none has to.
     """
     out: Ints = np.full(mine.size, -1, np.int64)
     printed, known = logged(iterations, offsets or {})
     shift = (offsets or {}).get(str(marks.places[marks.place[0]][0]), 0)
-    prefills = marks.context_tokens > 0
-    if not known.all() or prefills.sum() < LEAST_AGREEING:
+    telling = _telling(mine, marks)
+    if not known.all() or (telling.sum() < LEAST_AGREEING and len(logs) > 1):
         return out
     most = max(2 * LEAST_AGREEING, AGREEING_SHARE * mine.size)
     took = "elapsed_ns" in iterations.column_names
     elapsed = numbers(iterations.column("elapsed_ns")) if took else np.ones_like(printed)
     for log in logs:
         at = scattered(mine, marks.start_ns + shift, log.codes, printed[log.at], elapsed[log.at])
-        agree, told = int((at >= 0).sum()), int((at[prefills] >= 0).sum())
-        if agree >= most and told >= AGREEING_SHARE * prefills.sum():
+        agree, told = int((at >= 0).sum()), int((at[telling] >= 0).sum())
+        if agree >= most and told >= AGREEING_SHARE * telling.sum():
             most, out = agree + 1, np.where(at >= 0, log.at[np.maximum(at, 0)], -1)
     return out
+
+
+def _telling(mine: Ints, marks: Marks) -> Bools:
+    """The steps that prefill: numbers of tokens that few iterations share.
+
+    A profile may lack just those: then the steps whose composition is not that of the one before.
+    """
+    prefills: Bools = marks.context_tokens > 0
+    if prefills.sum() >= LEAST_AGREEING:
+        return prefills
+    changes: Bools = np.concatenate(([False], mine[1:] != mine[:-1]))
+    return prefills | changes
 
 
 def _at_the_same_times(end_ns: Ints, places: Ints, iterations: pa.Table) -> Ints:
