@@ -100,8 +100,8 @@ def judge(lives: Sequence[CounterLife], logged: Sequence[LoggedLife]) -> Counted
                 for metric, more in lives[i].growth(from_zero=from_zero).items():
                     sums[metric] = sums.get(metric, 0.0) + more
     for i, life in enumerate(lives):
-        more = life.growth(from_zero=life.restarted or life.began_at_zero)
-        if i not in met and (more.get(GENERATION_TOKENS) or more.get(PREEMPTIONS)):
+        grown = life.growth(from_zero=life.restarted or life.began_at_zero)
+        if i not in met and (grown.get(GENERATION_TOKENS) or grown.get(PREEMPTIONS)):
             name = f"engine {life.engine}" if life.engine else "an engine"
             gaps.append(_Gap(f"the log lacks a life of {name} that was scraped"))
     return _counted(sums, gaps)
