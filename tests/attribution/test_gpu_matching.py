@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -101,3 +101,12 @@ def test_of_two_engines_it_is_the_one_whose_steps_these_are(
     marks, at = profile_of(mine, kept)
     assert matched(marks, log_of(mine, other), {}, {"trace"}).tolist() == at
     assert (matched(marks, log_of(other), {}, {"trace"}) < 0).all()
+
+
+def test_between_steps_that_follow_each_other_at_once_none_is_missing() -> None:
+    """Compositions as if prefills were missing, and no time in which they can have run."""
+    iterations = list(in_batches(1))
+    marks, at = profile_of(iterations, lambda it: not it.context)
+    start = np.arange(len(at)) * (TOOK_NS + BETWEEN_NS)
+    marks = replace(marks, start_ns=start, end_ns=start + TOOK_NS // 2)
+    assert (matched(marks, log_of(iterations), {}, {"trace"}) < 0).all()

@@ -12,13 +12,15 @@ import pyarrow as pa
 
 from trueput.attribution.gpu.profile.marks import COMPOSITION, Bools, Marks, numbers
 from trueput.attribution.gpu.steps.pieces import MOST_SHIFTS, in_pieces
-from trueput.attribution.gpu.steps.scattered import scattered
+from trueput.attribution.gpu.steps.scattered import between, scattered
 from trueput.attribution.gpu.time.clock import logged
 from trueput.attribution.iterations.log import PRINTED
 from trueput.attribution.records import Ints
 
 LEAST_AGREEING = 3
 AGREEING_SHARE = 0.9
+ROOM = 0.7
+"""Of the time that iterations took, so much at least passed while they ran."""
 PRINTED_WITHIN_NS = 1_000_000_000
 """The time from the second that a line prints to the end of its step is that of most, but for
 this: a constant, and up to a second."""
@@ -144,7 +146,7 @@ def _match_scattered(
     out: Ints = np.full(mine.size, -1, np.int64)
     printed, known = logged(iterations, offsets or {})
     shift = (offsets or {}).get(str(marks.places[marks.place[0]][0]), 0)
-    telling = _telling(mine, marks)
+    prefills, telling = int((marks.context_tokens > 0).sum()), _telling(mine, marks)
     if not known.all() or (telling.sum() < LEAST_AGREEING and len(logs) > 1):
         return out
     most = max(2 * LEAST_AGREEING, AGREEING_SHARE * mine.size)
@@ -153,9 +155,24 @@ def _match_scattered(
     for log in logs:
         at = scattered(mine, marks.start_ns + shift, log.codes, printed[log.at], elapsed[log.at])
         agree, told = int((at >= 0).sum()), int((at[telling] >= 0).sum())
+        if prefills < LEAST_AGREEING and not _have_room(at, marks.start_ns, elapsed[log.at]):
+            continue
         if agree >= most and told >= AGREEING_SHARE * telling.sum():
             most, out = agree + 1, np.where(at >= 0, log.at[np.maximum(at, 0)], -1)
     return out
+
+
+def _have_room(at: Ints, start_ns: Ints, elapsed_ns: Ints) -> bool:
+    """Whether the steps are as far apart as the iterations between them took, where some lack."""
+    matched = np.flatnonzero(at >= 0)
+    place = at[matched]
+    if matched.size < LEAST_AGREEING or (np.diff(place) <= 0).any():
+        return False
+    each = elapsed_ns + between(place, start_ns[matched], elapsed_ns)
+    passed = np.cumsum(each) - each
+    jumps = np.flatnonzero(np.diff(place) > 1)
+    room = np.diff(start_ns[matched])[jumps] >= ROOM * np.diff(passed[place])[jumps]
+    return bool(room.sum() >= AGREEING_SHARE * jumps.size)
 
 
 def _telling(mine: Ints, marks: Marks) -> Bools:

@@ -40,13 +40,13 @@ def scattered(mine: Ints, start_ns: Ints, theirs: Ints, printed_ns: Ints, elapse
     if not known.size:
         return low
     begun = start_ns[known]
-    each = np.maximum(elapsed_ns + _between(low[known], begun, elapsed_ns), 1)
+    each = np.maximum(elapsed_ns + between(low[known], begun, elapsed_ns), 1)
     passed = np.cumsum(each) - each
     began = np.interp(passed, passed[low[known]], begun.astype(np.float64))
     return _nearest(codes, low, high, places, began.tolist(), start_ns.tolist())
 
 
-def _between(place: Ints, start_ns: Ints, elapsed_ns: Ints) -> int:
+def between(place: Ints, start_ns: Ints, elapsed_ns: Ints) -> int:
     """Return how long an engine does other things from one iteration to the next, as a rule; less
     than nothing where iterations overlap."""
     follows = np.flatnonzero(np.diff(place) == 1) + 1
