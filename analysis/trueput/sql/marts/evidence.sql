@@ -16,7 +16,8 @@ WITH has AS (
     p.slo, w.basis AS window_basis,
     coalesce(w.is_observed, true) AS is_observed, j.run_id IS NOT NULL AS is_beyond,
     z.basis AS recompute_basis, b.basis AS whole_recompute_basis, z.method AS recompute_method,
-    l.aggregates, o.ends_open, o.planned, o.checked, u.run_id IS NOT NULL AS finished_only, d.gpu_count, s.unsure, s.unsure_file, y.uncovered, coalesce(ap.is_in_part, false) AS in_part
+    l.aggregates, o.ends_open, o.planned, o.checked, u.run_id IS NOT NULL AS finished_only, d.gpu_count,
+    s.unsure, s.unsure_file, y.uncovered, coalesce(ap.is_in_part, false) AS in_part
   FROM raw.runs AS r
   LEFT JOIN int_run_facts AS f ON f.run_id = r.run_id
   LEFT JOIN (
