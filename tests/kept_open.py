@@ -11,7 +11,6 @@ TRUEPUT_LONG_TESTS=1 switches this off: each question then opens the store as a 
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from trueput.warehouse.connect import Selection
 from trueput.warehouse.models import macros, models, reads
 from trueput.warehouse.session import Answer, Warehouse
 
-IS_LONG = os.environ.get("TRUEPUT_LONG_TESTS") == "1"
 MOST = 8
 _idle: OrderedDict[object, Warehouse] = OrderedDict()
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from effort import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -39,7 +40,7 @@ def write(path: Path, rows: list[tuple[Any, ...]], group: int) -> Path:
     return path
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @example([(2, 1, "a", 1.5)] * 9 + [(1, 1, "a", 1.5), (2, 1, "a", None)], 2)
 @given(ROWS, st.integers(1, 9))
 def test_all_but_one_of_each(

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,7 +80,7 @@ def test_operations_that_are_of_no_graph_are_not_looked_at(tmp_path: Path) -> No
     assert replayed(part).launched == Launched()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 30), st.integers(1, 30), st.booleans()), min_size=1, max_size=30

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,7 +53,7 @@ def test_what_a_replay_lacks_ran_next_to_it(tmp_path: Path, name: str) -> None:
     assert found == idle
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=3, max_size=24),
     st.integers(1, 5),

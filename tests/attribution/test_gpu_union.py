@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -113,7 +114,7 @@ def made(union: GpuUnion) -> list[Row]:
     return rows
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(found=lists_of_ops, group_rows=st.integers(1, 12), at_once=st.sampled_from([2, 5, 1 << 18]))
 def test_stretches_are_those_of_marked_nanoseconds(
     found: list[Op], group_rows: int, at_once: int

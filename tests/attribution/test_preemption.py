@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from attribution.tiny_scheduler import PAUSE_NS, START_NS, Request, Served, serve
+from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -196,7 +197,7 @@ requests = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(requests, st.integers(26, 60), st.integers(16, 64), st.integers(2, 8))
 def test_what_a_scheduler_did_is_found_again(
     table: list[tuple[int, int, int]], num_blocks: int, budget: int, seats: int

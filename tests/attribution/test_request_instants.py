@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+from effort import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -126,7 +127,7 @@ def walked(rows: Rows) -> Rows:
     st.sampled_from([100, 9, 1]),
     st.sampled_from([1, 1, 10**6]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @example([dict.fromkeys(NAMES) | {"event": "added"}] * 3, [], 1, 1)
 def test_a_request_is_what_its_events_say(first: Rows, second: Rows, group: int, once: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -71,6 +71,7 @@ def test_a_stall_that_is_told_is_flagged(root: Path, base: str, stalled: str) ->
     assert judged(root, base, stalled, LIMITS).verdict is Verdict.FLAGGED
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("way", TOLD)
 def test_a_stall_that_is_not_told_is_unknown_under_a_limit(
     root: Path, base: str, silent: dict[str, str], way: str
@@ -80,6 +81,7 @@ def test_a_stall_that_is_not_told_is_unknown_under_a_limit(
     assert "tells of none of its 60 requests what its objective limits" in found.reason
 
 
+@pytest.mark.long
 def test_answers_of_which_some_tell_no_gaps_are_not_all_good(root: Path, base: str) -> None:
     """A fifth of the answers stall, and just these have no gaps in the file."""
     folders = []
@@ -99,6 +101,7 @@ def test_answers_of_which_some_tell_no_gaps_are_not_all_good(root: Path, base: s
     assert judged(root, base, cand, "ttft=5000ms,tpot=50ms").verdict is Verdict.INCONCLUSIVE
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("way", TOLD)
 def test_gaps_on_one_side_alone_do_not_pass_a_limit_on_tpot(
     root: Path, base: str, silent: dict[str, str], way: str
@@ -113,6 +116,7 @@ def test_gaps_on_one_side_alone_do_not_pass_a_limit_on_tpot(
     assert "is not known in every run" in gap.conclusion
 
 
+@pytest.mark.long
 def test_answers_in_one_chunk_have_no_gap_beyond_the_limit(root: Path) -> None:
     """The whole answer came with its first chunk: no time is left in which to wait."""
     one = kept(root, "one", [Served(gaps_s=()) for _ in range(60)])

@@ -67,6 +67,7 @@ def held_judged(root: Path, base: str, held: dict[str, str]) -> Judged:
     return cache(lambda slo: judged_together(root, base, held, slo))
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("slo", OBJECTIVES)
 @pytest.mark.parametrize("way", HELD)
 def test_held_back_tokens_never_pass(held_judged: Judged, way: str, slo: str) -> None:
@@ -77,6 +78,7 @@ def test_held_back_tokens_never_pass(held_judged: Judged, way: str, slo: str) ->
     assert all("has no limit" in f.conclusion for f in open_ones)
 
 
+@pytest.mark.long
 def test_one_of_several_candidates_is_judged_as_alone(
     root: Path, base: str, held: dict[str, str], held_judged: Judged
 ) -> None:
@@ -84,6 +86,7 @@ def test_one_of_several_candidates_is_judged_as_alone(
     assert judged(root, base, held[way], LOOSE) == held_judged(LOOSE)[way]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["bursts of ten", "one long stall"])
 def test_a_stall_beyond_the_limit_on_tpot_is_seen(held_judged: Judged, way: str) -> None:
     """TPOT is a mean: 20 ms of it may be nothing for 0.2 s and then ten tokens at once."""
@@ -93,6 +96,7 @@ def test_a_stall_beyond_the_limit_on_tpot_is_seen(held_judged: Judged, way: str)
     assert "above the limit on TPOT (50.0 ms)" in gap.conclusion
 
 
+@pytest.mark.long
 def test_a_limit_on_gaps_makes_it_a_matter_of_goodput(
     root: Path, base: str, held: dict[str, str]
 ) -> None:
@@ -102,6 +106,7 @@ def test_a_limit_on_gaps_makes_it_a_matter_of_goodput(
     assert (beyond.verdict, "goodput-drop" in beyond.reason) == (Verdict.FLAGGED, True)
 
 
+@pytest.mark.long
 def test_a_trade_within_the_objective_is_allowed(root: Path, base: str) -> None:
     """A sooner first token for slower ones after it, none of them beyond a stated limit."""
     load = [replace(r, ttft_s=r.ttft_s / 2, gap_s=0.03) for r in usual()]
@@ -138,6 +143,7 @@ def better_judged(root: Path, base: str) -> Judged:
     return cache(lambda slo: judged_together(root, base, better, slo))
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("way", GOOD)
 @pytest.mark.parametrize("slo", ["ttft=500ms", LOOSE, "ttft=500ms,tpot=50ms", "tpot=50ms"])
 def test_better_service_passes(better_judged: Judged, way: str, slo: str) -> None:
@@ -145,6 +151,7 @@ def test_better_service_passes(better_judged: Judged, way: str, slo: str) -> Non
     assert found.verdict is Verdict.PASS, found.reason
 
 
+@pytest.mark.long
 def test_a_gap_that_grew_while_answers_came_sooner_is_no_flag(
     root: Path, better_judged: Judged
 ) -> None:
@@ -170,6 +177,7 @@ def test_gaps_that_one_side_hides_are_no_pass(root: Path, base: str) -> None:
     assert "not known in every run" in gap.conclusion
 
 
+@pytest.mark.long
 def test_a_policy_may_let_it_inform(root: Path, base: str, held: dict[str, str]) -> None:
     policy = root / "gate.toml"
     policy.write_text(

@@ -101,6 +101,7 @@ def test_a_trick_never_passes(tricks: dict[str, CandidateResult], trick: str) ->
     assert cause in why(found)
 
 
+@pytest.mark.long
 def test_shorter_than_asked_is_a_failure(root: Path) -> None:
     """Where the asked length is known and end-of-sequence ignored, a short answer is no answer."""
     whole, short = ([replace(r, tokens=tokens) for r in usual()] for tokens in (20, 10))
@@ -128,6 +129,7 @@ def test_null_metrics_are_unusable(root: Path, base: str) -> None:
     assert found.verdict is Verdict.UNUSABLE, why(found)
 
 
+@pytest.mark.long
 def test_an_empty_run_is_unusable(root: Path, base: str) -> None:
     assert judged(root, base, kept(root, "empty", [])).verdict is Verdict.UNUSABLE
     folder = root / "hollow"
@@ -137,6 +139,7 @@ def test_an_empty_run_is_unusable(root: Path, base: str) -> None:
     assert judged(root, base, str(folder)).verdict is Verdict.UNUSABLE
 
 
+@pytest.mark.long
 def test_a_missing_load_level_is_not_overlooked(root: Path) -> None:
     """Three levels as three runs of one configuration; the candidate's highest is not there."""
     levels = [[replace(r, sent_s=i * gap) for i, r in enumerate(usual(20))] for gap in (2, 1, 0.5)]

@@ -35,6 +35,7 @@ def by_class(root: Path, base: str, cand: str, whom: str) -> CandidateResult:
     return gate(base, [cand], policy, Reading(store=root / "store")).candidates[0]
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("end", [REFUSED, BROKEN], ids=["refused", "broken"])
 def test_all_failed_on_both_sides(root: Path, end: object) -> None:
     load = [replace(end, prompt=r.prompt) for r in usual()]  # type: ignore[type-var]
@@ -69,6 +70,7 @@ def test_an_objective_that_nobody_meets(root: Path, base: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_class_that_nobody_is_in(root: Path, base: str) -> None:
     """The files have no labels; prompts have 100 or 800 tokens."""
     cand = kept(root, "classes", usual())
@@ -82,6 +84,7 @@ def test_a_class_that_nobody_is_in(root: Path, base: str) -> None:
     assert there.classes[0].candidate[0].planned == 60
 
 
+@pytest.mark.long
 def test_a_class_of_one_side(root: Path, base: str) -> None:
     """799 tokens are as many as 800 to the lengths, and of another class to the objective."""
     cand = kept(root, "edge", [replace(r, prompt=min(r.prompt, 799)) for r in usual()])
@@ -92,6 +95,7 @@ def test_a_class_of_one_side(root: Path, base: str) -> None:
     assert (told.baseline, told.candidate) == ("prompt 800..: 15 of 60", "prompt 800..: 0 of 60")
 
 
+@pytest.mark.long
 def test_labels_are_counted(root: Path) -> None:
     """20 requests a run, all labelled chat."""
     base, cand = (

@@ -83,6 +83,7 @@ def test_a_whole_result_with_its_client_is_judged(root: Path) -> None:
     assert found.notes == ()
 
 
+@pytest.mark.long
 def test_a_result_kept_three_times_is_one_repeat(tmp_path: Path) -> None:
     """Other labels in run.toml and another packing: still what was measured once."""
     base = kept(tmp_path, "base", usual())
@@ -157,6 +158,7 @@ def test_a_run_without_requests_has_the_digest_of_its_activity() -> None:
     assert digest(Requests.of(()), {"goodput": [{"window_ns": 10}]}) is None
 
 
+@pytest.mark.long
 def test_compare_counts_a_copy_once_and_says_so(tmp_path: Path) -> None:
     base = kept(tmp_path, "base", usual(), 2)
     cand = kept(tmp_path, "cand", usual(), 1)
@@ -202,6 +204,7 @@ EDITS = {
 }
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
 def test_an_edited_copy_is_no_other_measurement(tmp_path: Path, edit: dict[str, float]) -> None:
     base = kept(tmp_path, "base", usual(), 2)
@@ -269,6 +272,7 @@ def test_requests_left_out_of_a_copy() -> None:
     assert not same(of("few", rows[:4]), of("one more ns", [*rows[:3], other[3]]))
 
 
+@pytest.mark.long
 def test_the_last_accepted_runs_are_measurements(tmp_path: Path) -> None:
     runs = kept(tmp_path, "night", usual(), 3).split(",")
     copy = edited(tmp_path / "night1", "copy", factor=1.0001)

@@ -170,6 +170,7 @@ RIGHT: dict[str, tuple[Shape, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.long(besides=3)
 @pytest.mark.parametrize("case", RIGHT)
 def test_times_that_the_steps_leave(of_loads: dict[str, list[str]], case: str) -> None:
     assert of_loads[plain(case)] == []

@@ -231,6 +231,7 @@ ALONE: dict[str, tuple[Callable[[], Result], Callable[[Result], Result], str]] =
 }  # fmt: skip
 
 
+@pytest.mark.long(besides=2)
 @pytest.mark.parametrize("case", ALONE)
 def test_times_that_contradict_each_other(tmp_path: Path, case: str) -> None:
     make, change, why = ALONE[case]

@@ -49,6 +49,7 @@ def test_unit_of_times(root: Path, base: str, plain: str, per_s: int) -> None:
     assert told(root, base, recorded(root, name, LOSSY, 2, per_s=per_s), name) == plain
 
 
+@pytest.mark.long
 def test_runs_that_are_not_named(root: Path, base: str, plain: str) -> None:
     """The store fills with runs that are far better and far worse; nothing is asked of them."""
     noise = [Served(ttft_s=0.01), Served(ttft_s=9.0)]

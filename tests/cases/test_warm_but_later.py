@@ -164,6 +164,7 @@ def found(base: Path, cand: Path, store: Path) -> Finding:
     return finding
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("write", [by_router, by_column, by_spans, by_engines])
 def test_the_warm_replica_is_later(write: object, tmp_path: Path) -> None:
     base, cand = tmp_path / "base", tmp_path / "cand"

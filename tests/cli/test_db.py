@@ -58,6 +58,7 @@ def test_it_says_what_trueput_sql_says(file: Path, store: Path, view: str) -> No
     assert ask(file, f"FROM {view} ORDER BY ALL") == sql(f"FROM {view}", Reading(store=store)).rows
 
 
+@pytest.mark.long
 def test_a_second_time_replaces_and_an_objective_goes_along(
     file: Path, store: Path, tmp_path: Path
 ) -> None:

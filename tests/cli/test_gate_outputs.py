@@ -159,6 +159,7 @@ def test_a_command_that_is_not_understood_is_said_in_the_files(
     assert page.read_text().startswith("## trueput gate: not judged")
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize(
     ("module", "name"), [("trueput.verbs.gate", "gate"), ("trueput.gate.render", "to_junit")]
 )
@@ -185,6 +186,7 @@ def test_help_writes_no_file(trueput: Program, tmp_path: Path) -> None:
     assert not (tmp_path / "q.json").exists()
 
 
+@pytest.mark.long
 def test_words_before_backticks_stay_code(trueput: Program) -> None:
     done = trueput(*GATE, "--format", "markdown", "--slo", "min_output_tokens=1")
     assert "&#96;" not in done.stdout

@@ -69,6 +69,15 @@ COMMANDS: dict[str, tuple[str, tuple[int, ...]]] = {
     "no-such-command": ("shwo regress_baseline", (80,)),
 }
 CASES = [(name, width) for name, (_, widths) in COMMANDS.items() for width in widths]
+JUDGES_AGAIN = {
+    "gate-inconclusive", "gate-json", "gate-junit", "gate-github", "gate-csv", "sweep-csv",
+    "sweep-markdown", "compare-csv", "compare-markdown", "doctor-markdown",
+}  # fmt: skip
+"""The same verdicts and pages in other forms; what a form is like, `test_gate_outputs` says."""
+RUN = [
+    pytest.param(*case, marks=[pytest.mark.long] if case[0] in JUDGES_AGAIN else [])
+    for case in CASES
+]
 
 
 def golden(name: str, width: int) -> Path:
@@ -85,7 +94,7 @@ def told(command: str, width: int, done: Done) -> str:
     return "".join(parts)
 
 
-@pytest.mark.parametrize(("name", "width"), CASES)
+@pytest.mark.parametrize(("name", "width"), RUN)
 def test_command(name: str, width: int, store: Path, update_goldens: bool) -> None:
     command = COMMANDS[name][0]
     text = told(command, width, Program(store, width)(*shlex.split(command)))

@@ -74,6 +74,7 @@ COMMANDS = (
 WRITTEN = [c for c in COMMANDS[:10] if c[0] != "noise" and "--slo" not in c[:3]]
 
 
+@pytest.mark.long(besides=5)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
 def test_tables(hostile: Program, command: tuple[str, ...]) -> None:
     harmless(hostile(*command))
@@ -84,6 +85,7 @@ def test_markup_is_shown_as_it_is(hostile: Program) -> None:
     assert "[red]x[/red]" in "".join(page.split())
 
 
+@pytest.mark.long(besides=3)
 @pytest.mark.parametrize("command", WRITTEN, ids=lambda c: c[0])
 def test_csv_markdown_and_json(hostile: Program, command: tuple[str, ...], tmp_path: Path) -> None:
     """One run writes all three: CSV on stdout, the others to files."""
@@ -158,6 +160,7 @@ def test_junit_and_annotations(hostile: Program, tmp_path: Path) -> None:
     assert not re.search(r"<[a-z/!?]", re.sub("`[^`]*`", "", summary.read_text()))
 
 
+@pytest.mark.long
 def test_a_picture_and_a_baseline(hostile: Program, tmp_path: Path) -> None:
     page, drawing = tmp_path / "sweep.html", tmp_path / "sweep.svg"
     done = hostile("sweep", NAME, f"{NAME}2", "-o", str(page), "-o", str(drawing))

@@ -137,6 +137,7 @@ def test_show_as_json_has_every_public_view(trueput: Program) -> None:
     assert all(r["run_id"] == "regress_candidate" for r in found["request_outcomes"])
 
 
+@pytest.mark.long
 def test_the_same_bytes_from_another_store(trueput: Program, tmp_path: Path) -> None:
     other = Program(tmp_path / "store")
     assert other("ingest", "sample_data/regress_candidate").code == 0
@@ -163,6 +164,7 @@ def test_files_by_suffix_and_nothing_on_stdout(trueput: Program, tmp_path: Path)
     assert both.stdout == texts[0]
 
 
+@pytest.mark.long
 def test_a_gate_writes_its_files_and_keeps_its_exit_code(trueput: Program, tmp_path: Path) -> None:
     sides = "regress_baseline,regress_baseline_r2", "regress_candidate,regress_candidate_r2"
     path = tmp_path / "gate.json"

@@ -54,6 +54,7 @@ def test_python_m_trueput_is_the_same_program(trueput: Program, store: Path) -> 
         assert (done.returncode, done.stdout, done.stderr) == (here.code, here.stdout, here.stderr)
 
 
+@pytest.mark.long
 def test_a_narrow_encoding_is_no_crash(store: Path) -> None:
     environment = {
         **os.environ, "PYTHONPATH": str(CHECKOUT / "analysis"), "PYTHONIOENCODING": "ascii",

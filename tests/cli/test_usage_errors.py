@@ -153,6 +153,7 @@ def test_run_names_one_run(trueput: Program) -> None:
     assert "8 runs" in message
 
 
+@pytest.mark.long
 def test_a_taken_name_is_not_overwritten(tmp_path: Path) -> None:
     program = Program(tmp_path / "store")
     assert program("ingest", "sample_data/regress_baseline", "--run", "nightly").code == 0
@@ -204,6 +205,7 @@ def test_an_interrupt_is_130(trueput: Program, monkeypatch: pytest.MonkeyPatch) 
     assert trueput("runs").code == 130
 
 
+@pytest.mark.long
 def test_a_reader_that_leaves_does_not_change_the_verdict(store: Path) -> None:
     command = (
         f"{sys.executable} -m trueput gate regress_baseline,regress_baseline_r2 "
@@ -218,6 +220,7 @@ def test_a_reader_that_leaves_does_not_change_the_verdict(store: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.long
 def test_a_page_of_an_unusable_run_says_so_to_the_shell_too(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()

@@ -56,6 +56,7 @@ def test_one_odd_night_is_no_change_of_level() -> None:
     assert found[0][0].change == pytest.approx(-0.5, abs=0.05)
 
 
+@pytest.mark.long(besides=2)
 @pytest.mark.parametrize("count", [10, 30, 60])
 def test_nights_of_one_level_seldom_show_a_change(count: int) -> None:
     false = sum(bool(shifts(nights([10.0] * count, 0.05, seed))) for seed in range(100))

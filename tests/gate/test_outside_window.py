@@ -73,6 +73,7 @@ def test_a_window_of_few_requests_is_told(planned: int, inside: int, few: int) -
     assert all("`fixed` holds 4 of its 60 requests" in note.text for note in notes)
 
 
+@pytest.mark.long
 def test_a_window_that_ends_before_the_engine_died_does_not_pass(tmp_path: Path) -> None:
     """60 requests in 30 s, the last fifteen broken off; the window ends after 20 s."""
     dead = [*usual()[:45], *(replace(BROKEN, prompt=r.prompt) for r in usual()[45:])]
@@ -96,6 +97,7 @@ def test_a_window_that_ends_before_the_engine_died_does_not_pass(tmp_path: Path)
     assert (held.aspect, held.candidate) == ("outside_window", "20 of 60 requests, 15 of them lost")
 
 
+@pytest.mark.long
 def test_a_window_that_reaches_beyond_the_load_is_told_by_gate_and_compare(tmp_path: Path) -> None:
     """Three runs a side: the last send is at 29.5 s; no file tells of anything after its answer."""
     base, cand = (kept(tmp_path, name, usual()) for name in ("base", "cand"))

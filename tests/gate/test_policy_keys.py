@@ -179,6 +179,7 @@ def judge_ingested(tmp_path_factory: pytest.TempPathFactory) -> Judge:
     return judge
 
 
+@pytest.mark.long(besides=2)
 @pytest.mark.parametrize(
     "key", [k for k in KEYS if k.table.startswith("slo")], ids=lambda k: k.shown
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
+from effort import examples
 from gate.made_up import repeats
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -72,14 +73,14 @@ def changed(letters: str, place: int, before: str, after: str) -> str:
     return letters[:at] + after + letters[at + 1 :]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(pairs(), st.integers(0, 59))
 def test_a_late_request_made_good_never_turns_pass_into_flagged(pair: Pair, place: int) -> None:
     better = changed(pair.cand, place, "l", "g")
     assert pair.verdict() is not Verdict.PASS or pair.verdict(better) is not Verdict.FLAGGED
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(pairs(), st.integers(0, 59), st.sampled_from("frn"))
 @example(
     # the answer that is lost is a short one: the mean of the others grows
@@ -126,7 +127,7 @@ def alike(one: CandidateResult, other: CandidateResult) -> None:
                 assert figure == pytest.approx(other_figure, rel=1e-9, nan_ok=True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(pairs(), st.sampled_from([10, 1000]))
 def test_units_change_nothing(pair: Pair, scale: int) -> None:
     """Every span and the window times `scale`, and rates by as much less: the same ratios."""
@@ -142,7 +143,7 @@ def test_units_change_nothing(pair: Pair, scale: int) -> None:
     alike(*results)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(pairs())
 def test_order_of_rows_and_runs_changes_nothing(pair: Pair) -> None:
     base, cand = pair.sides()
@@ -163,7 +164,7 @@ def _turned(run: RunFigures) -> RunFigures:
     return replace(run, requests=Requests.of(rows[1::2][::-1] + rows[::2]))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(pairs())
 def test_a_run_that_is_not_named_changes_nothing(pair: Pair) -> None:
     """A gate keeps nothing from one call to the next."""

@@ -99,6 +99,7 @@ OTHER: dict[str, tuple[dict[str, str], list[str], list[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long(besides=2)
 @pytest.mark.parametrize("what", OTHER)
 def test_what_stands_only_in_the_command_is_compared(tmp_path: Path, what: str) -> None:
     change, blocking, listed = OTHER[what]

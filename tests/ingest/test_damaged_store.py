@@ -50,6 +50,7 @@ def empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
+@pytest.mark.long(besides=2)
 @pytest.mark.parametrize("damage", [gone, cut, empty])
 @pytest.mark.parametrize("table", ["request_events", "engine_steps", "runs"])
 def test_a_damaged_file_is_named_and_other_runs_answer(how: Reading, damage, table: str) -> None:  # type: ignore[no-untyped-def]
@@ -89,6 +90,7 @@ def test_a_file_with_other_bytes_is_told_and_replaced(how: Reading) -> None:
     assert show("hurt", how)["runs"][0]["run_id"] == "hurt"
 
 
+@pytest.mark.long(besides=2)
 @pytest.mark.parametrize("byte", [0x00, 0x5A, 0xFF])
 @pytest.mark.parametrize("table", ["request_events", "engine_steps"])
 def test_bytes_flipped_inside_a_file_are_told_by_its_name(
@@ -108,6 +110,7 @@ def test_bytes_flipped_inside_a_file_are_told_by_its_name(
         sql("SELECT no_such FROM runs", how)
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("bit", [0x01, 0x08, 0x80])
 def test_a_bit_flipped_in_the_name_of_a_column_is_told_by_its_file(how: Reading, bit: int) -> None:
     """The file can be read; it is not of its table any more (with the eighth bit: no text)."""
@@ -139,12 +142,14 @@ def test_a_file_of_the_user_is_not_one_of_the_store(how: Reading, tmp_path: Path
         sql(f"FROM read_parquet('{tmp_path}/mine.parquet')", how)
 
 
+@pytest.mark.long
 def test_a_path_heals_its_own_run(how: Reading) -> None:
     gone(part(how, "engine_steps"))
     assert how.store is not None
     assert show(str(how.store.parent / "hurt"), how)["runs"][0]["run_id"] == "hurt"
 
 
+@pytest.mark.long
 def test_a_damaged_manifest_is_told_and_written_again(how: Reading) -> None:
     assert how.store is not None
     (how.store / "_runs" / "hurt.json").write_text('{"run_id": "hu')

@@ -17,6 +17,7 @@ from trueput.verbs.sql import sql
 PROFILED = Path(__file__).parents[2] / "sample_data" / "simulated_base"
 
 
+@pytest.mark.long
 def test_gpu_steps_that_cannot_be_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError
@@ -43,6 +44,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return sql(UNIONS, Reading(store=store)).dicts()
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("broken", ["_take", "totals"])
 def test_operations_that_cannot_be_united(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str, whole: list[dict[str, Any]]
@@ -66,6 +68,7 @@ def test_operations_that_cannot_be_united(
 LOGGED = Path(__file__).parents[2] / "sample_data" / "regress_baseline"
 
 
+@pytest.mark.long
 def test_events_that_cannot_be_grouped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def phases(store: Path) -> list[dict[str, Any]]:
         return sql("FROM requests ORDER BY ALL", Reading(store=store)).dicts()

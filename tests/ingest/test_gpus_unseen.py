@@ -8,6 +8,7 @@ import pytest
 from ingest.traces import Held, kernel, launched, write
 
 
+@pytest.mark.long(besides=2)
 @pytest.mark.parametrize(
     ("gpu_count", "ranks", "missing"),
     [(None, 1, 0), (1, 1, 0), (2, 1, 1), (8, 2, 6), (2, 2, 0), (1, 2, 0), (2, 0, 0)],

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from effort import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ingest.made import log_text, write_log
@@ -57,7 +58,7 @@ def test_a_name_that_no_file_can_carry_is_refused(tmp_path: Path) -> None:
 @example("x" * 200, "x" * 201)
 @example(".", "%2E")
 @example("_x", "%5Fx")
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_different_names_give_different_safe_components(one: str, other: str) -> None:
     first, second = encode(one), encode(other)
     assert first == encode(one)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ingest.traces import Answers, Event, kernel, launched, of_case
@@ -124,7 +125,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(OPERATIONS)
 def test_unseen_time_is_that_of_looking_at_every_nanosecond(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]]

@@ -25,6 +25,7 @@ def age(store: Path, run_id: str, table: str, column: str) -> None:
     manifest.write_text(json.dumps({**told, "reader_version": "0"}), encoding="utf-8")
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("old", [["a"], ["b"], ["a", "b"]])
 def test_a_column_that_did_not_exist_is_null(tmp_path: Path, old: list[str]) -> None:
     store = tmp_path / "store"
@@ -72,6 +73,7 @@ def both(reading: Reading) -> dict[str, list[dict[str, Any]]]:
         return {question: warehouse.query(question).dicts() for question in (UNIONS, IDLE)}
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("window", ["all", "fixed:1s..1500ms"])
 def test_busy_time_of_a_run_without_stretches(profiled: Path, window: str) -> None:
     reading = Reading(store=profiled, window=window)

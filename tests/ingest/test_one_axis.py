@@ -80,6 +80,7 @@ class Held:
         )
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize(
     "broken",
     [
@@ -105,6 +106,7 @@ def test_impossible_times_are_kept_and_counted_nowhere(tmp_path: Path, broken: S
     ) == [(17, 1, 1)]
 
 
+@pytest.mark.long
 def test_long_operations_that_can_be_are_counted(tmp_path: Path) -> None:
     """A collective that hangs for ten minutes beside a second of other work."""
     spans = [(0, 0, 1 * MS), (0, 999 * MS, 1 * MS), (0, 10 * MS, 600 * SECOND)]
@@ -114,6 +116,7 @@ def test_long_operations_that_can_be_are_counted(tmp_path: Path) -> None:
     assert "INGEST007" not in [code for _, code, _ in held.told]
 
 
+@pytest.mark.long
 def test_device_time_beyond_64_bits_is_no_ledger_and_no_crash(tmp_path: Path) -> None:
     """Half of the operations lie a century from the others: nothing says which half is right."""
     century = 36_500 * DAY
@@ -125,6 +128,7 @@ def test_device_time_beyond_64_bits_is_no_ledger_and_no_crash(tmp_path: Path) ->
     assert held.busy == [(device, 2.0 * MS) for device in range(8)]
 
 
+@pytest.mark.long
 def test_files_on_clocks_that_nothing_ties(tmp_path: Path) -> None:
     """Two devices on the machine's own clock, one on UTC: the larger group is counted."""
     run = tmp_path / "run"
@@ -166,6 +170,7 @@ def test_requests_take_the_profile_that_can_be_laid_beside_them(tmp_path: Path) 
     assert held.rows("SELECT DISTINCT device_key FROM gpu_busy") == [("rank0:0",)]
 
 
+@pytest.mark.long
 def test_recordings_of_other_days_are_not_one_window(tmp_path: Path) -> None:
     run = tmp_path / "run"
     kineto(run / "rank0.pt.trace.json", [*STEPS, (0, 40 * MS, 1 * MS)])
@@ -175,6 +180,7 @@ def test_recordings_of_other_days_are_not_one_window(tmp_path: Path) -> None:
     assert held.told == [("rank1.pt.trace.json", "ATTR008", 1)]
 
 
+@pytest.mark.long
 def test_one_recording_in_two_formats_is_counted_once(tmp_path: Path) -> None:
     """Other names, devices and clocks; the times agree to the rounding."""
     run = tmp_path / "run"
@@ -193,6 +199,7 @@ def test_one_recording_in_two_formats_is_counted_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_kernel_of_another_length_is_no_copy(tmp_path: Path) -> None:
     run = tmp_path / "run"
     rocprof(run / "5_kernel_trace.csv", [(2, at, length + 3_000) for _, at, length in STEPS])

@@ -45,11 +45,13 @@ def told(run: Path, *ranks: float, shuffled: bool = False) -> list[tuple[str, st
     return [(str(source), str(code), str(text)) for source, code, text in rows]
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("late", [0.0, 0.45, -0.75])
 def test_what_whole_seconds_leave_open_is_not_told(tmp_path: Path, late: float) -> None:
     assert told(tmp_path / "run", late, late) == []
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize(
     ("late", "words"),
     [
@@ -64,6 +66,7 @@ def test_a_profile_off_the_clock_of_the_log(tmp_path: Path, late: float, words: 
     assert words in problem[2]
 
 
+@pytest.mark.long
 def test_a_rank_off_the_clock_of_another_by_less_than_the_log_can_show(tmp_path: Path) -> None:
     (problem,) = told(tmp_path / "run", 0.0, 0.3, 0.1)
     assert problem[:2] == ("rank1.pt.trace.json", "ATTR010")
@@ -74,6 +77,7 @@ def test_a_profile_outside_of_the_log_is_told_once(tmp_path: Path) -> None:
     assert told(tmp_path / "run", 3_600.0) == []
 
 
+@pytest.mark.long
 def test_times_from_an_unknown_zero_contradict_nothing(tmp_path: Path) -> None:
     run = tmp_path / "run"
     write_rank(run, 0)
@@ -90,6 +94,7 @@ def test_steps_that_are_no_iterations_of_the_log(tmp_path: Path) -> None:
     assert "5.30 s after the first printed iteration" in problem[2]
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("late", [0.05, 0.3, 5.0, -3.0])
 def test_what_is_off_the_clock_measures_nothing_in_the_window(tmp_path: Path, late: float) -> None:
     """Two ranks, the second so late (s): of the first all is known as before."""

@@ -68,6 +68,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int
     return folder / "store", added
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("name", FORMS)
 def test_figures_are_those_without_the_copies(
     store: tuple[Path, dict[str, int]], name: str
@@ -103,6 +104,7 @@ DMON = "#Date       Time        gpu    pwr\n#YYYYMMDD   HH:MM:SS    Idx      W\n
 )
 
 
+@pytest.mark.long(besides=2)
 @pytest.mark.parametrize(
     ("text", "samples", "twice"),
     [

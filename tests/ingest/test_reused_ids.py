@@ -65,6 +65,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[dict
     return read(tmp_path_factory.mktemp("alone"), LATER)
 
 
+@pytest.mark.long
 def test_an_earlier_server_that_was_sent_the_same_ids(
     tmp_path: Path, alone: Callable[[str], list[dict[str, Any]]]
 ) -> None:
@@ -80,6 +81,7 @@ def test_an_earlier_server_that_was_sent_the_same_ids(
     assert ask(CODES) == [{"code": "ATTR013", "severity": "warning", "occurrences": 60}]
 
 
+@pytest.mark.long
 def test_a_warm_up_that_no_clock_anchor_dates(
     tmp_path: Path, alone: Callable[[str], list[dict[str, Any]]]
 ) -> None:
@@ -111,6 +113,7 @@ def test_a_warm_up_that_no_clock_anchor_dates(
     assert ask("SELECT code, occurrences AS n FROM problems") == [{"code": "ATTR013", "n": count}]
 
 
+@pytest.mark.long
 def test_two_loads_of_one_prefix_each_have_their_own(tmp_path: Path) -> None:
     both = {
         "run.toml": LATER["run.toml"],
@@ -133,6 +136,7 @@ def test_two_loads_of_one_prefix_each_have_their_own(tmp_path: Path) -> None:
     assert ask(CODES) == [{"code": "ATTR013", "severity": "warning", "occurrences": 60}]
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("names", [("server.log",), ("otlp.jsonl",), ("server.log", "otlp.jsonl")])
 def test_without_a_client(tmp_path: Path, names: tuple[str, ...]) -> None:
     """Every `Added request` of the two logs has an engine id of its own: 120."""
@@ -198,6 +202,7 @@ def tied(ask: Callable[[str], list[dict[str, Any]]]) -> list[tuple[int, int]]:
     return [(row["row"], row["s"]) for row in found]
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("at", [60, 900])
 def test_a_log_in_a_zone_that_only_the_sends_tell(tmp_path: Path, at: int) -> None:
     """Zones are whole quarters of an hour apart: loads that are too can be either."""
@@ -223,6 +228,7 @@ def test_a_record_without_an_id_costs_only_its_own(tmp_path: Path) -> None:
     assert ask(codes) == [{"code": "ATTR001", "n": 2}, {"code": "RECORDS011", "n": 2}]
 
 
+@pytest.mark.long(besides=2)
 @pytest.mark.parametrize("vantage", ["engine", "server", "router", "client"])
 @pytest.mark.parametrize("ids", ["missing", "again"])
 def test_ten_records_are_ten_requests(tmp_path: Path, vantage: str, ids: str) -> None:

@@ -21,6 +21,7 @@ def rank(number: int, ran: range) -> list[Event]:
     return calls + [of(kernel(n), number, number) for n in ran]
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_loss_in_one_process_is_not_hidden_by_the_ids_of_another(
     tmp_path: Path, order: tuple[int, int]

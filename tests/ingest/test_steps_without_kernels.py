@@ -165,6 +165,7 @@ def traced(
     return events
 
 
+@pytest.mark.long(besides=2)
 @pytest.mark.parametrize(
     ("events", "lost"),
     [

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from effort import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ingest.made import write_log
@@ -137,6 +138,7 @@ def test_launches_without_operations(answers: Answers, name: str) -> None:
     assert sorted(found["told"]) == [(code, count) for code, count in told.items() if count]
 
 
+@pytest.mark.long
 def test_more_launches_behind_the_last_operation_than_a_queue_holds(tmp_path: Path) -> None:
     """The profiler's buffers were full: 1,024 launches can wait, more cannot."""
     for waiting in (1_024, 1_025):
@@ -147,6 +149,7 @@ def test_more_launches_behind_the_last_operation_than_a_queue_holds(tmp_path: Pa
         assert Held(run).told == ({"INGEST009": waiting} if waiting > 1_024 else {})
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize(
     ("launches", "ran", "unseen"),
     [
@@ -166,6 +169,7 @@ def test_launches_to_an_idle_device_at_an_end(
     assert Held(tmp_path / "run").told == ({"INGEST009": unseen} if unseen else {})
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize(("name", "unseen"), [("hipLaunchKernel", 0), ("cudaLaunchKernel", 4)])
 def test_a_second_kernel_of_a_launch_is_that_of_another_on_amd(
     tmp_path: Path, name: str, unseen: int
@@ -177,7 +181,7 @@ def test_a_second_kernel_of_a_launch_is_that_of_another_on_amd(
     assert Held(tmp_path / "run").told == ({"INGEST009": unseen} if unseen else {})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @example([(0, False, False), (0, False, True)], 1)  # the unknown operation has the id of the first
 @example([(0, False, False), (0, False, True), (1, False, False), (1, False, False)], 1)
 @given(
@@ -223,6 +227,7 @@ def test_counts_are_those_of_looking_at_every_launch(
         assert mine == theirs or (mine == Launched() and not missing)
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize(
     ("device", "pid"),
     [({}, ""), ({"device": -1}, -1), ({"device": 2**31 - 1}, 2**31 - 1), ({}, 2**32 - 1)],
@@ -239,6 +244,7 @@ def test_an_operation_without_a_device_ran_on_the_only_one(
     assert held.rows("SELECT DISTINCT devices FROM gpu_ledger") == [(1,)]
 
 
+@pytest.mark.long
 def test_of_several_devices_none_is_chosen(tmp_path: Path) -> None:
     """The operation stays and counts nowhere; one of 201 is less than one in a hundred."""
     nowhere = kernel(150, pid="") | {"args": {"stream": 7, "correlation": 150}}
@@ -259,6 +265,7 @@ def test_of_several_devices_none_is_chosen(tmp_path: Path) -> None:
 AMD = {"deviceProperties": [{"id": 0, "name": "AMD Instinct MI300X"}]}
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize(
     ("told", "api", "length_us", "expected"),
     [
@@ -285,6 +292,7 @@ def test_kernels_of_amd_that_run_on_for_long_are_cut(
     assert held.told.get("INGEST012", 0) == is_cut
 
 
+@pytest.mark.long
 def test_a_trace_written_anew_is_a_copy(tmp_path: Path) -> None:
     run = tmp_path / "run"
     events = launched(range(1, 11), range(1, 11))
@@ -298,6 +306,7 @@ def test_a_trace_written_anew_is_a_copy(tmp_path: Path) -> None:
     assert held.rows("SELECT DISTINCT devices FROM gpu_ledger") == [(1,)]
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("what", ["stream", "correlation", "device", "dur"])
 def test_one_other_field_and_it_is_a_recording_of_its_own(tmp_path: Path, what: str) -> None:
     run = tmp_path / "run"

@@ -81,6 +81,7 @@ def cells_of(rows: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
     return found
 
 
+@pytest.mark.long(besides=3)
 @pytest.mark.parametrize("scenario", ["regression_candidate", "regression_base", "troubled"])
 @pytest.mark.parametrize("profile", ["kineto", "nsys_node"])
 def test_cells_are_near_their_truth(runs: Runs, scenario: str, profile: str) -> None:
@@ -138,6 +139,7 @@ def assert_held(rows: list[dict[str, Any]], truth: dict[str, Any]) -> None:
         assert row["time_ns_low"] - 2 <= want <= row["time_ns_high"] + 2, row
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("profile", ["kineto", "nsys_graph"])
 @pytest.mark.parametrize("scenario", ["regression_candidate", "troubled"])
 def test_bounds_hold_the_truth(runs: Runs, scenario: str, profile: str) -> None:
@@ -145,6 +147,7 @@ def test_bounds_hold_the_truth(runs: Runs, scenario: str, profile: str) -> None:
     assert_held(runs.ledger(scenario, profile), runs.truth(scenario, profile))
 
 
+@pytest.mark.long
 def test_bounds_hold_the_truth_where_a_step_costs_much_without_a_token(runs: Runs) -> None:
     rows = runs.ledger("overlapped", "nsys_graph")
     truth = runs.truth("overlapped", "nsys_graph")
@@ -155,6 +158,7 @@ def test_bounds_hold_the_truth_where_a_step_costs_much_without_a_token(runs: Run
     assert abs(found - want) <= 0.06 * want
 
 
+@pytest.mark.long
 def test_bounds_hold_the_truth_of_eager_steps_where_graphs_left_no_span(
     runs: Runs, tmp_path: Path
 ) -> None:
@@ -177,6 +181,7 @@ def test_bounds_hold_the_truth_of_eager_steps_where_graphs_left_no_span(
         assert abs(row["time_ns"] - want) <= CELL_SHARE * want
 
 
+@pytest.mark.long
 def test_bounds_of_communication_hold_the_share_of_those_who_prefilled(runs: Runs) -> None:
     """Whose it was rests on computing; the simulator shares it by tokens."""
     rows = runs.ledger("improvement_candidate", "kineto")
@@ -189,6 +194,7 @@ def test_bounds_of_communication_hold_the_share_of_those_who_prefilled(runs: Run
 
 
 # aborts are dated by log lines of whole seconds, and by when the client left
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("scenario", ["regression_base", "troubled"])
 def test_idle_is_split_by_whether_work_was_there(runs: Runs, scenario: str) -> None:
     truth = runs.truth(scenario, "kineto")
@@ -200,6 +206,7 @@ def test_idle_is_split_by_whether_work_was_there(runs: Runs, scenario: str) -> N
     assert row["queue_empty_ns"] + row["work_waiting_ns"] == row["idle_ns"]
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize(
     "scenario", ["regression_base", "regression_candidate", "troubled", "tiny"]
 )
@@ -216,6 +223,7 @@ def config(scenario: str, runs: Runs) -> str:
     return ",".join(str(runs.made(scenario, "kineto", seed)) for seed in (1, 2, 3))
 
 
+@pytest.mark.long
 def test_the_raised_batch_limit_is_flagged_with_where_the_time_went(runs: Runs) -> None:
     result = trueput.gate(
         config("regression_base", runs), [config("regression_candidate", runs)],
@@ -233,6 +241,7 @@ def test_the_raised_batch_limit_is_flagged_with_where_the_time_went(runs: Runs) 
     assert "for late or failed requests +" in told
 
 
+@pytest.mark.long
 def test_the_pair_that_improves_is_not_flagged(runs: Runs) -> None:
     result = trueput.gate(
         config("improvement_base", runs), [config("improvement_candidate", runs)],

@@ -48,6 +48,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "store"
 
 
+@pytest.mark.long(besides=2)
 @pytest.mark.parametrize("window", WINDOWS)
 def test_every_form_of_the_simulator_conserves_time(simulated: Path, window: str) -> None:
     assert_conserved(simulated, window)

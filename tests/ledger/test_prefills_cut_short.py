@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from simulator import SCENARIOS, simulate, write_run
 
 import trueput
@@ -16,6 +17,7 @@ import trueput
 CUT = SCENARIOS["tiny"].replace(workload_seed=1004)
 
 
+@pytest.mark.long
 def test_what_a_cut_prefill_computes_again_is_recompute(tmp_path: Path) -> None:
     folder, reading = tmp_path / "cut", trueput.Reading(store=tmp_path / "store")
     write_run(simulate(CUT, seed=15), folder, profiles=["kineto"], with_telemetry=False)

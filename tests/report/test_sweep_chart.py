@@ -155,6 +155,7 @@ def test_no_tick_is_written_twice(size: float) -> None:
         assert len(set(written)) == len(written) >= 3
 
 
+@pytest.mark.long
 def test_notes_stand_below_the_title_and_on_the_page() -> None:
     notes = ["notice: the policy judges otherwise than by default: margin = 0.5", HOSTILE]
     picture = Picture("t", "power", None, POINTS, notes)

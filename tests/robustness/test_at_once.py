@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from ingest.made import content, write_log
 from robustness.writer import start
 
@@ -25,6 +26,7 @@ def test_two_ingests_of_the_same_run(tmp_path: Path) -> None:
     assert len(parts) == 1
 
 
+@pytest.mark.long
 def test_two_paths_for_one_name_do_not_mix(tmp_path: Path) -> None:
     store = tmp_path / "store"
     for folder, requests in (("a", 200), ("b", 300)):
@@ -34,6 +36,7 @@ def test_two_paths_for_one_name_do_not_mix(tmp_path: Path) -> None:
     assert content(store, "run")["engine_steps"].num_rows in {600, 900}
 
 
+@pytest.mark.long
 def test_ingests_of_different_runs(tmp_path: Path) -> None:
     store = tmp_path / "store"
     for k in range(3):
@@ -56,6 +59,7 @@ def test_a_reader_keeps_what_it_opened_during_a_re_ingest(tmp_path: Path) -> Non
     assert sql("SELECT count(*) FROM engine_steps", Reading(store=store)).rows == [(90,)]
 
 
+@pytest.mark.long
 def test_readers_beside_a_writer_see_one_state_or_the_other(tmp_path: Path) -> None:
     run, store = tmp_path / "run", tmp_path / "store"
     write_log(run / "server.log", 20)

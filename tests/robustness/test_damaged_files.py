@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cases.recorded import fixtures_root
+from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ingest.made import rows_of
@@ -16,7 +17,7 @@ from trueput.errors import InputError
 from trueput.ingest.store import Store
 from trueput.verbs.ingest import ingest
 
-EXAMPLES = 80
+EXAMPLES = examples(80)
 QUICK_BYTES = 20_000
 
 

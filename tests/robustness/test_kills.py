@@ -1,6 +1,6 @@
 """A killed ingest leaves every run as it was before or as it is after, never in between.
 
-TRUEPUT_KILLS says how often (default 5).
+TRUEPUT_KILLS says how often (default 2, and 6 of the long tests).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+from effort import examples
 from ingest.made import content, write_log
 from robustness.writer import start
 
@@ -19,7 +20,7 @@ from trueput.verbs.ingest import ingest
 from trueput.verbs.opening import Reading
 from trueput.verbs.sql import sql
 
-KILLS = int(os.environ.get("TRUEPUT_KILLS", "5"))
+KILLS = int(os.environ.get("TRUEPUT_KILLS", str(examples(6))))
 SMALL, LARGE = 20, 4000
 
 

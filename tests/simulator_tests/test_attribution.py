@@ -51,6 +51,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Reader:
     return Reader(tmp_path_factory.mktemp("simulated"))
 
 
+@pytest.mark.long(besides=3)
 @pytest.mark.parametrize("name", NAMES)
 def test_outcomes_and_goodput(reader: Reader, name: str) -> None:
     truth = {row["request_id"]: row["outcome"] for row in reader.truth(name, "requests")}

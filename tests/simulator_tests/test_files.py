@@ -156,6 +156,7 @@ def test_the_command_writes_small_runs(tmp_path: Path, capsys: pytest.CaptureFix
         assert size < 150_000, f"{folder.name}: {size} bytes"
 
 
+@pytest.mark.long
 def test_a_kineto_run_is_well_under_a_megabyte(tmp_path: Path) -> None:
     folder = write_run(run_of("regression_candidate"), tmp_path / "run")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

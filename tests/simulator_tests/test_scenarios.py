@@ -22,6 +22,7 @@ def busy(name: str, seed: int) -> float:
     return sum(found.busy) / found.devices / (found.window[1] - found.window[0])
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_raised_limit_keeps_the_devices_busy_with_nothing_useful(seed: int) -> None:
     assert busy("regression_candidate", seed) > 1.1 * busy("regression_base", seed)
@@ -36,6 +37,7 @@ def test_the_raised_limit_keeps_the_devices_busy_with_nothing_useful(seed: int) 
     assert wasted(candidate.cells) - wasted(base.cells) >= added
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_improvement_improves(seed: int) -> None:
     assert goodput("improvement_candidate", seed) > 1.2 * goodput("improvement_base", seed)

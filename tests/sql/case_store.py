@@ -100,6 +100,8 @@ def _full(table: Table, row: Row) -> list[Any]:
         value = row.get(column.name)
         if value is None and not column.null:
             value = _USUAL.get(column.name)
+        if value is None and not column.null and column.name.endswith("_json"):
+            value = "{}"
         if value is None and not column.null:
             value = next(iter(column.enum)) if column.enum else _BLANK[column.storage]
         values.append(value)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kept_open import IS_LONG
+from effort import IS_LONG
 from sql.case_store import csv_rows, open_store, shown, slo_row, typed_rows
 
 from trueput.warehouse.models import models
@@ -25,8 +25,8 @@ KEYS = {"name", "why", "slo", "window", "policy", "class", "where", "given", "ex
 
 
 Case = dict[str, Any]
-Judging = tuple[str, str | None, str, str]
-"""What cases share that are asked of one store: view, objective, window, and its classes."""
+Judging = tuple[str, str]
+"""What cases share that are asked of one store: window and classes; an objective is each run's."""
 
 
 @cache
@@ -39,12 +39,12 @@ def _all() -> dict[tuple[str, str], Case]:
     return found
 
 
-def _judging(view: str, case: Case) -> Judging:
-    return view, case.get("slo"), case.get("window", "all"), repr(case.get("class", ()))
+def _judging(case: Case) -> Judging:
+    return case.get("window", "all"), repr(case.get("class", ()))
 
 
-def _asked(view: str, cases: Mapping[str, Case]) -> dict[str, list[list[str]]]:
-    """Return what the view has for each case, by name: each case is runs of its own in one store.
+def _asked(cases: Mapping[tuple[str, str], Case]) -> dict[tuple[str, str], list[list[str]]]:
+    """Return what their views have for cases: each case is runs of its own in one store.
 
     To build the views takes most of the time, and no row of any is made of two runs.
     """
@@ -54,18 +54,19 @@ def _asked(view: str, cases: Mapping[str, Case]) -> dict[str, list[list[str]]]:
             of_run = ({**row, "run_id": f"{number}.{row.get('run_id') or 'r'}"} for row in rows)
             given.setdefault(table, []).extend(of_run)
     first = next(iter(cases.values()))
+    views = sorted({view for view, _ in cases})
     found = {}
     with open_store(
-        given, [view], first.get("slo"), first.get("window", "all"), None, first.get("class", ())
+        given, views, window=first.get("window", "all"), classes=first.get("class", ())
     ) as connection:
-        for number, (name, case) in enumerate(cases.items()):
+        for number, (key, case) in enumerate(cases.items()):
             columns = ", ".join(f'"{column}"' for column in _columns(case))
             query = (
                 f"SELECT {columns} FROM (SELECT * REPLACE (substr(run_id, length(of_case) + 1) "
-                f"AS run_id) FROM \"{view}\", (SELECT '{number}.' AS of_case) "
+                f"AS run_id) FROM \"{key[0]}\", (SELECT '{number}.' AS of_case) "
                 f"WHERE starts_with(run_id, of_case)) WHERE {case.get('where', 'true')}"
             )
-            found[name] = [[shown(v) for v in row] for row in connection.execute(query).fetchall()]
+            found[key] = [[shown(v) for v in row] for row in connection.execute(query).fetchall()]
     return found
 
 
@@ -86,10 +87,8 @@ def _columns(case: Case) -> list[str]:
 
 
 @cache
-def _asked_together(judging: Judging) -> dict[str, list[list[str]]]:
-    view = judging[0]
-    cases = {n: c for (v, n), c in _all().items() if v == view and _judging(v, c) == judging}
-    return _asked(view, cases)
+def _asked_together(judging: Judging) -> dict[tuple[str, str], list[list[str]]]:
+    return _asked({key: case for key, case in _all().items() if _judging(case) == judging})
 
 
 @pytest.mark.parametrize(
@@ -98,9 +97,9 @@ def _asked_together(judging: Judging) -> dict[str, list[list[str]]]:
 def test_case(view: str, name: str) -> None:
     case = _all()[view, name]
     assert set(case) <= KEYS, f"unknown keys {set(case) - KEYS}"
-    got = _asked(view, {name: case}) if IS_LONG else _asked_together(_judging(view, case))
+    got = _asked({(view, name): case}) if IS_LONG else _asked_together(_judging(case))
     expected = csv_rows(case["expect"])
-    assert sorted(got[name]) == sorted(list(row.values()) for row in expected)
+    assert sorted(got[view, name]) == sorted(list(row.values()) for row in expected)
 
 
 def test_every_mart_has_a_case_file() -> None:

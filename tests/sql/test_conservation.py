@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sql.case_store import open_store
@@ -182,7 +183,12 @@ def together(stores: list[dict[str, list[dict[str, Any]]]]) -> dict[str, list[di
     return rows
 
 
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(8),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
 @given(
     rows=st.lists(runs(), min_size=4, max_size=8).map(together),
     slo=st.sampled_from([None, "ttft=1s,tpot=10ms", "e2e=2s,itl_p99=1ms,min_output_tokens=2"]),

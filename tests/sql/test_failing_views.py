@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from effort import IS_LONG
 from ingest.made import write_log
-from kept_open import IS_LONG
 
 from trueput.errors import ExitCode, QueryError, ViewError
 from trueput.verbs.ingest import ingest
@@ -36,6 +36,7 @@ def how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reading:
     return reading
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("large", [False, True])
 def test_the_failing_view_is_named(
     how: Reading, large: bool, monkeypatch: pytest.MonkeyPatch

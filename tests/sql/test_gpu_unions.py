@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sql.case_store import open_store
@@ -85,8 +86,14 @@ def expected(run_id: str, found: list[Op], window: tuple[int, int]) -> list[tupl
     return rows
 
 
+@pytest.mark.long(besides=1)
 @pytest.mark.parametrize("window", list(WINDOWS))
-@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(6),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
 @given(drawn=st.lists(runs, min_size=4, max_size=10))
 def test_unions_count_nanoseconds(window: str, drawn: list[tuple[list[Op], bool, bool]]) -> None:
     rows: dict[str, list[dict[str, Any]]] = {"runs": [], "gpu_busy": [], "gpu_op_totals": []}

@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,7 +69,7 @@ def expected(found_steps: Sequence[Step], call: Any) -> int:
     return last if at <= found_steps[last][4] else -2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(steps, calls)
 def test_each_operation_has_the_step_of_its_launch(
     database: duckdb.DuckDBPyConnection, found_steps: list[Step], found_calls: list[Any]

@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,7 +47,7 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
     connection.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(ranges, calls)
 def test_each_range_has_the_operations_of_the_calls_that_it_holds(
     database: duckdb.DuckDBPyConnection, made_ranges: list[Any], made_calls: list[Any]

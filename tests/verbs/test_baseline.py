@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cases.nights import SERIES, night
 from cli.program import Program
+from effort import examples
 from gate.bench_runs import bench, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,6 +49,7 @@ def side(*runs: str) -> list[Configuration]:
     return [Configuration(",".join(runs), runs)]
 
 
+@pytest.mark.long
 def test_a_named_baseline(how: Reading) -> None:
     entries = baseline.set_("v1.0", ["night01,night02", "night03"], how, AT)
     assert [(e.baseline, e.run, e.state, e.key, e.at) for e in entries] == [
@@ -62,6 +64,7 @@ def test_a_named_baseline(how: Reading) -> None:
     assert base_side("@v1.0", side("night04"), how).runs == ("night05",)
 
 
+@pytest.mark.long
 def test_last_takes_the_newest_accepted_of_the_same_configuration(how: Reading) -> None:
     for run in ("night03", "night01", "night02"):
         baseline.accept(run, how, AT)
@@ -89,6 +92,7 @@ def test_accepting_twice_keeps_the_place(how: Reading) -> None:
     assert [e.run for e in baseline.list_(how)] == ["night01", "night02"]
 
 
+@pytest.mark.long
 def test_a_gate_changes_no_baseline(how: Reading, nights: Path) -> None:
     baseline.accept("night01", how, AT)
     baseline.set_("v1", ["night02"], how, AT)
@@ -99,6 +103,7 @@ def test_a_gate_changes_no_baseline(how: Reading, nights: Path) -> None:
     assert (nights / "store" / FILE).read_bytes() == before
 
 
+@pytest.mark.long
 def test_tonight_in_the_folder_of_an_accepted_night_is_another_run(tmp_path: Path) -> None:
     """A job that writes every night to one folder must not write over what it is compared with."""
     said: list[str] = []
@@ -210,7 +215,7 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 MEMBERS = st.builds(Member, WORDS, WORDS, WORDS, WORDS)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.dictionaries(WORDS, st.lists(MEMBERS, min_size=1, max_size=3).map(tuple), max_size=3),
     st.lists(MEMBERS, max_size=3).map(tuple),

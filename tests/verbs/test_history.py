@@ -51,6 +51,7 @@ def test_order_is_time_not_name(tmp_path: Path) -> None:
     assert series.changes == ()
 
 
+@pytest.mark.long
 def test_a_run_names_its_series_and_accepted_runs_are_marked(nights: Path) -> None:
     how = Reading(store=nights)
     baseline.accept("night02", how)

@@ -14,6 +14,7 @@ from trueput.verbs.opening import Reading
 SAMPLES = Path(__file__).parents[2] / "sample_data"
 
 
+@pytest.mark.long
 def test_a_copy_does_not_count(tmp_path: Path) -> None:
     copy = shutil.copytree(SAMPLES / "regress_baseline", tmp_path / "copy")
     with (copy / "run.toml").open("a", encoding="utf-8") as file:
@@ -27,6 +28,7 @@ def test_a_copy_does_not_count(tmp_path: Path) -> None:
     assert {v.runs for v in report.variations} == {2}
 
 
+@pytest.mark.long
 def test_a_window_in_which_nothing_is_known_is_told(tmp_path: Path) -> None:
     runs = [str(SAMPLES / name) for name in ("regress_baseline", "regress_baseline_r2")]
     told: list[str] = []

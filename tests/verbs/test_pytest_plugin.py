@@ -78,6 +78,7 @@ def pytest_in(project: Path, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_in_a_project(project: Path) -> None:
     said = pytest_in(project, "test_gate.py")
     assert "4 failed, 2 passed, 1 skipped" in said

@@ -113,6 +113,7 @@ def test_a_combination_is_one_configuration(results: Path, how: Reading) -> None
     assert len(found.runs) == 3
 
 
+@pytest.mark.long
 def test_a_sweep_folder_stands_for_its_combinations(results: Path, how: Reading) -> None:
     found = trueput.sweep(str(results / "SERVE--max_num_seqs=4"), [str(results)], None, how)
     assert found.baseline == "SERVE--max_num_seqs=4"
@@ -136,6 +137,7 @@ def test_the_baseline_alone_is_no_sweep(results: Path, how: Reading) -> None:
         trueput.sweep(base, [str(results)], None, how, rung="gpu")
 
 
+@pytest.mark.long
 def test_an_error_in_a_candidate_is_a_row(results: Path, how: Reading) -> None:
     """An unusable or other load must not hide the rest of the table."""
     broken = results.parent / "broken"
@@ -147,6 +149,7 @@ def test_an_error_in_a_candidate_is_a_row(results: Path, how: Reading) -> None:
     assert len(found.rows) == 3
 
 
+@pytest.mark.long
 def test_a_configuration_of_the_baseline_has_no_row_and_a_note(results: Path, how: Reading) -> None:
     base = str(results / "SERVE--max_num_seqs=4")
     found = trueput.sweep(base, [str(results)], None, how)
@@ -203,6 +206,7 @@ def test_figures_are_those_of_the_gate(samples: Path) -> None:
         assert row.quadrant == "busier, not better"
 
 
+@pytest.mark.long
 def test_every_form(samples: Path, tmp_path: Path) -> None:
     names = ("s.json", "s.csv", "s.md", "s.txt", "s.html", "s.svg", "s.png")
     outputs = [x for name in names for x in ("-o", str(tmp_path / name))]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from fixture_folder import fixture_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -232,7 +233,7 @@ CELL = (
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(raw=st.binary(max_size=200), cells=st.lists(CELL, min_size=6, max_size=6))
 def test_any_bytes_never_raise(tmp_path_factory: Any, raw: bytes, cells: list[Any]) -> None:
 
@@ -244,7 +245,7 @@ def test_any_bytes_never_raise(tmp_path_factory: Any, raw: bytes, cells: list[An
     read(folder, GATEWAY, "gateway.csv", b"id,t0,t1,first,code,word\n" + rest + b"\n" + raw)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     table=st.dictionaries(
         st.sampled_from(["file", "vantage", "format", "clock", "names", "units", "status"]),

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from kept_open import IS_LONG
 from sources.kineto_json import reading
 
 from trueput.source_api import Batch, Clock, Fact, Item, Problem, ReadOptions
@@ -70,6 +70,7 @@ def test_case(name: str) -> None:
     assert plainly_told(name) == expected
 
 
+@pytest.mark.long(besides=20)
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "nested_objects"])
 @pytest.mark.parametrize("size", [150, 1000])
 def test_rows_do_not_depend_on_how_much_is_read_at_once(name: str, size: int) -> None:
@@ -77,6 +78,7 @@ def test_rows_do_not_depend_on_how_much_is_read_at_once(name: str, size: int) ->
     assert reading.told(reading.items_of(case_file(name), size)) == plainly_told(name)
 
 
+@pytest.mark.long(besides=8)
 @pytest.mark.parametrize("name", NAMES)
 def test_gzip_and_zip_are_the_same_as_plain(name: str, tmp_path: Path) -> None:
     path = case_file(name)
@@ -196,13 +198,13 @@ def _noise(seed: int) -> bytes:
     return bytes(data)
 
 
-@settings(max_examples=60 if IS_LONG else 25, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([80, 700, 4 << 20]))
 def test_never_raises_on_damaged_traces(seed: int, size: int) -> None:
     _check(read_bytes(_noise(seed), size))
 
 
-@settings(max_examples=30 if IS_LONG else 12, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.one_of(st.binary(), st.binary().map(lambda b: b'{"traceEvents": [{"ph": "X"' + b)))
 @example(b'{"traceEvents": ' + b"[" * 50_000)
 @example(b'{"traceEvents": [{"ph": "X", "cat": "kernel", "ts": 1' + b"9" * 6000 + b', "dur": 1}]}')
@@ -215,7 +217,7 @@ def test_never_raises_on_any_bytes(data: bytes) -> None:
 
 
 @given(st.integers(0, len(WHOLE)))
-@settings(max_examples=25 if IS_LONG else 12, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_cut_trace_gives_a_prefix_of_the_whole(at: int) -> None:
     whole, cut = told(WHOLE), told(WHOLE[:at])
     assert cut.get("gpu_ops", []) == whole["gpu_ops"][: len(cut.get("gpu_ops", []))]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sources.gpu_reading import problems_of, read_items, rows_of
@@ -140,7 +141,7 @@ KERNEL_BYTES = _kernel_bytes()
 @given(
     st.lists(st.tuples(st.integers(0, len(KERNEL_BYTES) - 1), st.binary(max_size=4)), max_size=8)
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_no_damage_raises(changes: list[tuple[int, bytes]]) -> None:
     data = bytearray(KERNEL_BYTES)
     for at, piece in changes:

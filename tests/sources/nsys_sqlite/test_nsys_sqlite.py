@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sources.gpu_reading import check_bytes, problems_of, read_items, rows_of
@@ -650,7 +651,7 @@ SMALL = _small()
     st.lists(st.tuples(st.integers(0, len(SMALL) - 1), st.binary(max_size=6)), max_size=30),
     st.integers(0, len(SMALL)),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_damage_raises(changes: list[tuple[int, bytes]], cut: int) -> None:
     data = bytearray(SMALL)
     for at, piece in changes:
@@ -659,7 +660,7 @@ def test_no_damage_raises(changes: list[tuple[int, bytes]], cut: int) -> None:
 
 
 @given(st.binary(max_size=2000))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_no_bytes_raise(data: bytes) -> None:
     check_bytes(SOURCE, data, "x.sqlite")
     check_bytes(SOURCE, SMALL[:100] + data, "x.sqlite")

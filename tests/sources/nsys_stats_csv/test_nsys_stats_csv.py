@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sources.gpu_reading import check_bytes, problems_of, read_items, rows_of
@@ -167,13 +168,13 @@ def test_sniff() -> None:
 @given(st.lists(st.sampled_from([HEADER, OLDER, SUMS, kernel(), copy("1.5", "[CUDA memset]"),
                                  "\n", ",,,,\n", '"\n', "1,2\n", "\ufeff", "\x00", "Start (ns),",
                                  kernel()[:30]]), max_size=30))  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_text_raises(parts: list[str]) -> None:
     check_bytes(SOURCE, "".join(parts).encode(), "x.csv")
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_no_bytes_raise(data: bytes) -> None:
     check_bytes(SOURCE, data, "x.csv")
     check_bytes(SOURCE, HEADER.encode() + data, "x.csv")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sources.gpu_reading import (
@@ -34,14 +35,14 @@ def test_case(case: Path) -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_bytes(data: bytes) -> None:
     check_bytes(SOURCE, data)
     check_bytes(SOURCE, b"# gpu    pwr     sm\n# Idx      W      %\n" + data)
 
 
 @given(st.sampled_from(BYTES), st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_any_damage(data: bytes, choice: st.DataObject) -> None:
     at = choice.draw(st.integers(0, len(data)))
     middle = choice.draw(st.binary(max_size=6))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from fixture_folder import fixture_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -176,7 +177,7 @@ def odd_request(draw: st.DrawFn) -> bytes:
 
 
 @given(st.one_of(st.binary(max_size=200), damaged(), odd_request()))
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=examples(250))
 def test_never_raises_and_rows_conform(data: bytes) -> None:
     items = read_bytes(data)
     rows_of(items)
@@ -187,7 +188,7 @@ def test_never_raises_and_rows_conform(data: bytes) -> None:
 
 
 @given(damaged(), st.integers(1, 300))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_block_size_and_compression_do_not_matter(data: bytes, size: int) -> None:
     whole = read_bytes(data)
     old = framing.BLOCK_BYTES

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sources.gpu_reading import check_bytes, problems_of, read_items, rows_of
@@ -134,7 +135,7 @@ def test_a_trace_of_another_program_is_said(tmp_path: Path) -> None:
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_any_damage(data: st.DataObject) -> None:
     try:
         importlib.import_module("perfetto")

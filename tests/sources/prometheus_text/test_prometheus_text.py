@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from fixture_folder import fixture_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -164,7 +165,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 
 @given(st.one_of(st.binary(max_size=300), damaged()))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_never_raises_and_rows_conform(data: bytes) -> None:
     items = read_bytes(data)
     rows_of(items)
@@ -175,7 +176,7 @@ def test_never_raises_and_rows_conform(data: bytes) -> None:
 
 
 @given(damaged(), st.integers(1, 200))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_block_size_and_compression_do_not_matter(data: bytes, size: int) -> None:
     whole = read_bytes(data)
     old = prometheus_text.BLOCK_BYTES

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sources.gpu_reading import check_bytes, problems_of, read_items, rows, rows_of
@@ -170,7 +171,7 @@ def whole() -> bytes:
 
 
 @given(data=st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_any_damage(whole: bytes, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(whole)))
     middle = data.draw(st.binary(min_size=1, max_size=40))

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sources.gpu_reading import (
@@ -35,14 +36,14 @@ def test_case(case: Path) -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_bytes(data: bytes) -> None:
     check_bytes(SOURCE, data)
     check_bytes(SOURCE, b'{"rocprofiler-sdk-tool":[' + data)
 
 
 @given(st.sampled_from(BYTES), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_any_damage(data: bytes, choice: st.DataObject) -> None:
     at = choice.draw(st.integers(0, len(data)))
     middle = choice.draw(st.sampled_from([b"", b'"', b"{", b"}", b"]", b"\\", b"\x00", b"1e999"]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import zstandard
+from effort import examples
 from fixture_folder import fixture_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -162,7 +163,7 @@ def test_a_cut_gzip_keeps_what_came_before(tmp_path: Path) -> None:
     assert found["load_sessions"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_damaged_bytes_never_raise(tmp_path_factory: Any, data: st.DataObject) -> None:
     first, second = data.draw(st.sampled_from(BYTES)), data.draw(st.sampled_from(BYTES))
@@ -172,7 +173,7 @@ def test_damaged_bytes_never_raise(tmp_path_factory: Any, data: st.DataObject) -
     _read(tmp_path_factory, first[:cut] + middle + second[resume:])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(raw=st.binary(max_size=300))
 def test_random_bytes_never_raise(tmp_path_factory: Any, raw: bytes) -> None:
     _read(tmp_path_factory, raw)
@@ -186,7 +187,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(odd=st.dictionaries(st.sampled_from(list(json.loads(DETAILED))), JSON, max_size=6))
 def test_odd_values_never_raise(tmp_path_factory: Any, odd: dict[str, Any]) -> None:
     _read(tmp_path_factory, json.dumps({**json.loads(DETAILED), **odd}).encode())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from fixture_folder import fixture_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,7 +65,7 @@ def test_asked_length(line: str, expected: int | None) -> None:
     assert expected == asked_length(namespace(line))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_damaged_bytes_never_raise(tmp_path_factory: Any, data: st.DataObject) -> None:
     first, second = data.draw(st.sampled_from(BYTES)), data.draw(st.sampled_from(BYTES))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from fixture_folder import fixture_folder
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -97,6 +98,7 @@ def corpus() -> bytes:
     return b"\n".join(whole) + b"\n"
 
 
+@pytest.mark.long(besides=3)
 @pytest.mark.parametrize("size", [1, 7, 100, 999, 5000])
 def test_any_block_size_finds_the_same(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -188,7 +190,9 @@ MOST_BLOCKS = 60  # each costs the same, however little it holds
 
 
 @settings(
-    max_examples=24, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(24),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     data=st.one_of(st.binary(max_size=2000), st.integers(0, 10**9).map(spliced)),
