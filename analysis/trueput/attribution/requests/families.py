@@ -151,7 +151,7 @@ def choose(
     wanted: dict[Any, Sequence[Any]] = {k: [f.stem for f in fs] for k, fs in open_to.items()}
     choice = fitting.choose(Loads(wanted, shared), offsets)
     _by_size(choice, open_to, loads, members, shared)
-    out |= choice.told
+    out |= choice.told | dict.fromkeys(choice.untold)
     return Families(out, _untold(choice, open_to))
 
 
