@@ -23,13 +23,18 @@ Files = dict[str, str]
 Ask = Callable[[str], list[dict[str, Any]]]
 
 REQUESTS = """
-    SELECT q.* EXCLUDE (run_id, session, replica), p.queue_ns, p.prefill_ns, p.decode_ns,
-        p.requeue_ns, p.recompute_ns, p.outside_ns
+    SELECT run_id AS run, coalesce(q.session, run_id) AS of,
+        q.* EXCLUDE (run_id, session, replica), p.queue_ns, p.prefill_ns, p.decode_ns, p.requeue_ns,
+        p.recompute_ns, p.outside_ns
     FROM request_outcomes AS q JOIN request_phases AS p USING (run_id, request_id)
-    WHERE q.outcome IS DISTINCT FROM 'other_traffic'{} ORDER BY q.row_ix
+    WHERE q.outcome IS DISTINCT FROM 'other_traffic' ORDER BY q.row_ix
 """
-GOODPUT = "SELECT * EXCLUDE (run_id, session, other_traffic_requests) FROM goodput{}"
-RECOMPUTE = "SELECT preemptions, recomputed_tokens FROM recompute"
+GOODPUT = """
+    SELECT run_id AS run, coalesce(session, run_id) AS of,
+        * EXCLUDE (run_id, session, other_traffic_requests)
+    FROM goodput
+"""
+RECOMPUTE = "SELECT DISTINCT preemptions, recomputed_tokens FROM recompute"
 CODES = "SELECT code FROM problems WHERE code LIKE 'ATTR%' OR code LIKE 'TIME%' ORDER BY 1"
 LINKED = "SELECT session, split_part(request_id, '-', 2) AS of FROM request_links GROUP BY ALL"
 
@@ -51,13 +56,13 @@ def written(seed: int, prefix: str, at_ns: int) -> Files:
         }
 
 
-def read(folder: Path, files: Files) -> Ask:
-    """Ingest a run of these files; return what asks it."""
-    run = folder / "run"
-    run.mkdir(parents=True)
-    for name, text in files.items():
-        (run / name).write_text(text)
-    ingest([run], store=folder / "store")
+def read(folder: Path, **runs: Files) -> Ask:
+    """Ingest runs of these files; return what asks them."""
+    for run, files in runs.items():
+        (folder / run).mkdir(parents=True)
+        for name, text in files.items():
+            (folder / run / name).write_text(text)
+    ingest([folder / run for run in runs], store=folder / "store")
     reading = Reading(store=folder / "store", slo="ttft=200ms,tpot=20ms")
     return lambda query: sql(query, reading).dicts()
 
@@ -83,11 +88,18 @@ def both(*keys: str, anchors: bool = False, only: Sequence[str] = ()) -> Files:
 
 
 def test_each_load_reads_as_it_does_alone(tmp_path: Path) -> None:
-    ask = read(tmp_path / "both", both())
-    for name, alone in (("x", FIRST), ("y", SECOND)):
-        mine = read(tmp_path / name, {k: text for k, text in alone.items() if k != "run.toml"})
-        assert ask(REQUESTS.format(f" AND q.session = '{name}'")) == mine(REQUESTS.format(""))
-        assert ask(GOODPUT.format(f" WHERE session = '{name}'")) == mine(GOODPUT.format(""))
+    first, second = (
+        {name: text for name, text in files.items() if name != "run.toml"}
+        for files in (FIRST, SECOND)
+    )
+    ask = read(tmp_path, both=both(), x=first, y=second)
+    for query in (REQUESTS, GOODPUT):
+        rows = ask(query)
+        for name in ("x", "y"):
+            mine = [row for row in rows if row["of"] == name]
+            alone = [{**row, "run": "both"} for row in mine if row["run"] == name]
+            assert len(alone) >= 1
+            assert [row for row in mine if row["run"] == "both"] == alone
     assert ask(RECOMPUTE) == [{"preemptions": 0, "recomputed_tokens": 0}]
     assert ask(CODES) == []
 
@@ -96,6 +108,7 @@ def test_each_load_reads_as_it_does_alone(tmp_path: Path) -> None:
     ("keys", "anchors", "only"),
     [
         (("date",), False, ()),
+        (("start_times",), False, ()),
         (("date",), True, ()),
         (("date",), False, ("server.log",)),
         ((), True, ("otlp.jsonl",)),
@@ -104,12 +117,12 @@ def test_each_load_reads_as_it_does_alone(tmp_path: Path) -> None:
 def test_what_else_tells(
     keys: Sequence[str], anchors: bool, only: Sequence[str], tmp_path: Path
 ) -> None:
-    """One clock of both clients, anchors of it, and a log that prints seconds."""
-    links = read(tmp_path, both(*keys, anchors=anchors, only=only))(LINKED)
+    """One clock of both clients, anchors of it, printed ends, a log that prints seconds."""
+    links = read(tmp_path, run=both(*keys, anchors=anchors, only=only))(LINKED)
     assert {(row["session"], row["of"]) for row in links} == {("x", "b"), ("y", "a")}
 
 
 def test_without_times_neither_is_joined(tmp_path: Path) -> None:
-    ask = read(tmp_path, both("start_times", "date"))
+    ask = read(tmp_path, run=both("start_times", "date"))
     assert {row["of"] for row in ask(LINKED)} == {"row"}
     assert [row["code"] for row in ask(CODES)] == ["ATTR001", "ATTR018"]

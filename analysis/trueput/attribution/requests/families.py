@@ -55,6 +55,9 @@ class Known:
     """Local end of each load, as its client printed it."""
 
 
+NOTHING_KNOWN: Final = Known({})
+
+
 def in_families(engine: pl.DataFrame) -> pl.DataFrame:
     """Return stem, place, engine_id, engine_prompt of the requests whose ids end in a row."""
     parts = engine.with_columns(
@@ -69,14 +72,16 @@ def in_families(engine: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def ranked(rows: pl.DataFrame, members: pl.DataFrame) -> list[Family]:
+def ranked(rows: pl.DataFrame, members: pl.DataFrame, *, every: bool = False) -> list[Family]:
     """Return the families that have requests in the places of these rows, the largest first.
 
-    An id that the engine got twice has a prompt length of each; either may be the row's.
+    With `every` prompt length of an id that the engine got several times, any may be the row's.
     """
     joined = members.join(rows.select("place", "prompt_tokens"), on="place", how="inner")
     same = (pl.col("engine_prompt") == pl.col("prompt_tokens")).fill_null(value=True)
-    each = joined.group_by("stem", "place").agg(same.any().alias("same"))
+    each = joined.select("stem", "place", same.alias("same"))
+    if every:
+        each = each.group_by("stem", "place").agg(pl.col("same").any())
     score = each.group_by("stem").agg(pl.len().alias("n"), pl.col("same").mean().alias("agree"))
     score = score.sort(["n", "stem"], descending=[True, False])
     return [Family(stem, n, agree) for stem, n, agree in score.iter_rows()]
@@ -107,7 +112,8 @@ class Families:
     """The family of each load that has none by its prefix, and what could not be told."""
 
     of: Mapping[Key, str | None] = field(default_factory=dict)
-    """Only of loads that fit several, or whose family fits several loads; None: of no family."""
+    """None: of no family, since all that fit are another load's, or nothing tells. A load that fits
+    none is not in it."""
     problems: Sequence[Problem] = ()
 
 
@@ -126,9 +132,9 @@ def choose(
         key: [f for f in ranked(rows, members) if f.fits(rows.height)]
         for key, rows in loads.items()
     }
-    first = [found[0].stem for found in fitting_of.values() if len(found) == 1]
-    if len(first) == len(loads) == len(set(first) - set(taken)):
-        return Families()
+    only = {key: found[0].stem for key, found in fitting_of.items() if len(found) == 1}
+    if len(only) == len(loads) == len(set(only.values()) - set(taken)):
+        return Families(dict(only))
     reused = named_twice.reused_ids(known.parts, None)
     shared = set(members.filter(pl.col("engine_id").is_in(reused))["stem"].unique().to_list())
     lost = [key for key, found in fitting_of.items() if not found] if reused else []
@@ -136,14 +142,15 @@ def choose(
         every = _every_length(members, reused, known)
         for key in lost:
             rows = loads[key]
-            fitting_of[key] = [f for f in ranked(rows, every) if f.fits(rows.height)]
+            found = ranked(rows, every, every=True)
+            fitting_of[key] = [f for f in found if f.fits(rows.height)]
     free = {
         key: [f for f in found if f.stem in shared or f.stem not in taken]
         for key, found in fitting_of.items()
     }
     open_to = _contended(free, shared)
     out: dict[Key, str | None] = {k: None for k, f in fitting_of.items() if f and not free[k]}
-    out |= {key: free[key][0].stem for key in lost if free[key] and key not in open_to}
+    out |= {key: found[0].stem for key, found in free.items() if found and key not in open_to}
     if not open_to:
         return Families(out)
     stems = sorted({f.stem for found in open_to.values() for f in found})
@@ -224,21 +231,30 @@ def _offsets(
     """Return how far arrivals lie behind sends, and what is known of the clocks."""
     arrivals, kind = _arrivals(members, known)
     ahead: dict[tuple[Any, Any], list[Any]] = {}
+    is_timed = True
     for key, found in open_to.items():
         sends = loads[key].filter(pl.col("sent_at_ns") > 0).select("place", "sent_at_ns")
         for family in found:
-            mine = arrivals.filter(pl.col("stem") == family.stem).join(sends, on="place")
+            mine = arrivals.filter(pl.col("stem") == family.stem)
+            every = [rows for _, rows in mine.group_by("nth", maintain_order=True)]
+            if sends.is_empty():
+                # only the printed end dates such a load, soon after its last request came
+                last = [rows["arrived_at_ns"].sort().tail(1).to_numpy() for rows in every]
+                ahead[key, family.stem] = last
+                is_timed = False
+                continue
+            joined = [rows.join(sends, on="place") for rows in every]
             ahead[key, family.stem] = [
-                (rows["arrived_at_ns"] - rows["sent_at_ns"]).to_numpy()
-                for _, rows in mine.group_by("nth", maintain_order=True)
+                (rows["arrived_at_ns"] - rows["sent_at_ns"]).to_numpy() for rows in joined
             ]
     kinds = {known.clocks[source].kind for source, _ in open_to if source in known.clocks}
+    is_one = kinds == {ClockKind.MONOTONIC} or len({source for source, _ in open_to}) == 1
     return Offsets(
         ahead,
         arrivals=kind,
-        to_utc=_to_utc(open_to, known),
+        to_utc=_to_utc(open_to, known) if is_timed else None,
         by_date=_by_date(loads, open_to, known),
-        one_clock=kinds == {ClockKind.MONOTONIC} or len({source for source, _ in open_to}) == 1,
+        one_clock=is_timed and is_one,
     )
 
 
@@ -266,10 +282,11 @@ def _by_date(
     found: dict[Any, int] = {}
     for key in open_to:
         ended = known.ended.get(key)
-        last: Any = loads[key].select(pl.max_horizontal("sent_at_ns", "ended_at_ns").max()).item()
-        if ended is None or last is None:
+        rows = loads[key]
+        if ended is None:
             return None
-        found[key] = ended - last
+        last: Any = rows.select(pl.max_horizontal("sent_at_ns", "ended_at_ns").max()).item()
+        found[key] = ended - (last or 0)
     return found
 
 

@@ -30,7 +30,7 @@ def link(
     records: pl.DataFrame,
     engine_ids: pl.DataFrame,
     prefixes: Mapping[tuple[str, str | None], str | None],
-    known: families.Known | None = None,
+    known: families.Known = families.NOTHING_KNOWN,
     problems: list[Problem] | None = None,
 ) -> pl.DataFrame:
     """Return one row per client, router or server record: LINK_COLUMNS.
@@ -47,14 +47,16 @@ def link(
     for (source, session), rows in clients.group_by(["source_id", "session"], maintain_order=True):
         key = (str(source), None if session is None else str(session))
         loads[key] = _placed(rows.sort("row_ix").with_columns(_PLACE.alias("place")))
-    members = families.in_families(engine_ids)
+    named = all(_has_ids(rows) for rows in loads.values())
+    members = families.in_families(engine_ids.clear() if named else engine_ids)
     chosen = _families(loads, members, prefixes, known, problems)
     for key, ordered in loads.items():
-        stem = _stem_of(ordered, members, prefixes.get(key), key, chosen)
+        prefix = prefixes.get(key)
+        stem = prefix if prefix is not None else chosen.of.get(key)
         is_of_none = key in chosen.of and stem is None
         mine = members.clear() if is_of_none else members
         theirs = engine_ids.clear() if is_of_none else engine_ids
-        out.append(_link_client(ordered, theirs, mine, prefixes.get(key), stem))
+        out.append(_link_client(ordered, theirs, mine, prefix, stem))
     out = _once_by_order(out, problems)
     client_links = pl.concat(out) if out else None
     others = records.filter(pl.col("vantage") != "client")
@@ -160,14 +162,14 @@ def _families(
     loads: Mapping[families.Key, pl.DataFrame],
     members: pl.DataFrame,
     prefixes: Mapping[families.Key, str | None],
-    known: families.Known | None,
+    known: families.Known,
     problems: list[Problem] | None,
 ) -> families.Families:
     """Return the families of loads that have neither ids nor a prefix and fit several."""
     nameless = {
         key: rows for key, rows in loads.items() if prefixes.get(key) is None and not _has_ids(rows)
     }
-    if known is None or not nameless or members.is_empty():
+    if not nameless or members.is_empty():
         return families.Families()
     taken = [p for key, p in prefixes.items() if p is not None and key in loads]
     chosen = families.choose(nameless, members, taken, known)
@@ -178,20 +180,6 @@ def _families(
 
 def _has_ids(rows: pl.DataFrame) -> bool:
     return bool(rows.select(_OWN.is_not_null().any()).item())
-
-
-def _stem_of(
-    rows: pl.DataFrame,
-    members: pl.DataFrame,
-    prefix: str | None,
-    key: families.Key,
-    chosen: families.Families,
-) -> str | None:
-    """Return the stem of the ids of a load, None where no family of ids is its own."""
-    if prefix is not None or key in chosen.of:
-        return prefix if prefix is not None else chosen.of[key]
-    fitting = [f for f in families.ranked(rows, members) if f.fits(rows.height)]
-    return fitting[0].stem if fitting else None
 
 
 def _of_stem(rows: pl.DataFrame, members: pl.DataFrame, stem: str | None) -> pl.DataFrame | None:
