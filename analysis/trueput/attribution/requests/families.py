@@ -9,23 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
 from trueput.attribution.requests import fitting
-from trueput.attribution.requests.fitting import Choice, Loads, Offsets
+from trueput.attribution.requests.dating import Key, Known, offsets_of
+from trueput.attribution.requests.fitting import Choice, Loads
 from trueput.attribution.reused import named_twice
-from trueput.clock import ClockAnchor, ClockKind, zone_offset_ns
-from trueput.source_api import Clock, Problem, Severity
+from trueput.source_api import Problem, Severity
 
-Key = tuple[str, str | None]
-"""File and load session."""
 _ID_PATTERN: Final = r"^(?:chat)?cmpl-(?P<stem>.*?)(?P<row>\d+)(?:-0)?$"
 _LENGTHS_AGREE: Final = 0.95
 _LEAST_SHARE: Final = 0.5
-_PLACE: Final = pl.col("row_ix") - pl.col("row_ix").min()
 
 
 @dataclass(frozen=True)
@@ -41,21 +37,6 @@ class Family:
     def fits(self, rows: int) -> bool:
         """Return whether a load of so many rows can be of this family."""
         return self.rows >= _LEAST_SHARE * rows and self.agree >= _LENGTHS_AGREE
-
-
-@dataclass(frozen=True)
-class Known:
-    """What tells instants of a run's files apart: their clocks, and when loads ended."""
-
-    parts: Mapping[str, Sequence[Path]]
-    clocks: Mapping[str, Clock] = field(default_factory=dict)
-    anchors: Sequence[ClockAnchor] = ()
-    timezone: str | None = None
-    ended: Mapping[Key, int | None] = field(default_factory=dict)
-    """Local end of each load, as its client printed it."""
-
-
-NOTHING_KNOWN: Final = Known({})
 
 
 def in_families(engine: pl.DataFrame) -> pl.DataFrame:
@@ -154,8 +135,8 @@ def choose(
     if not open_to:
         return Families(out)
     stems = sorted({f.stem for found in open_to.values() for f in found})
-    offsets = _offsets(loads, open_to, members.filter(pl.col("stem").is_in(stems)), known)
     wanted: dict[Any, Sequence[Any]] = {k: [f.stem for f in fs] for k, fs in open_to.items()}
+    offsets = offsets_of(loads, wanted, members.filter(pl.col("stem").is_in(stems)), known)
     choice = fitting.choose(Loads(wanted, shared), offsets)
     _by_size(choice, open_to, loads, members, shared)
     out |= choice.told | dict.fromkeys(choice.untold)
@@ -220,123 +201,3 @@ def untold(names: Sequence[str], which: str) -> Problem:
         "whose, and the rows are joined to none"
     )
     return Problem("ATTR018", Severity.WARNING, text, count=len(names))
-
-
-def _offsets(
-    loads: Mapping[Key, pl.DataFrame],
-    open_to: Mapping[Key, Sequence[Family]],
-    members: pl.DataFrame,
-    known: Known,
-) -> Offsets:
-    """Return how far arrivals lie behind sends, and what is known of the clocks."""
-    arrivals, kind = _arrivals(members, known)
-    ahead: dict[tuple[Any, Any], list[Any]] = {}
-    is_timed = True
-    for key, found in open_to.items():
-        sends = loads[key].filter(pl.col("sent_at_ns") > 0).select("place", "sent_at_ns")
-        for family in found:
-            mine = arrivals.filter(pl.col("stem") == family.stem)
-            every = [rows for _, rows in mine.group_by("nth", maintain_order=True)]
-            if sends.is_empty():
-                # only the printed end dates such a load, soon after its last request came
-                last = [rows["arrived_at_ns"].sort().tail(1).to_numpy() for rows in every]
-                ahead[key, family.stem] = last
-                is_timed = False
-                continue
-            joined = [rows.join(sends, on="place") for rows in every]
-            ahead[key, family.stem] = [
-                (rows["arrived_at_ns"] - rows["sent_at_ns"]).to_numpy() for rows in joined
-            ]
-    kinds = {known.clocks[source].kind for source, _ in open_to if source in known.clocks}
-    is_one = kinds == {ClockKind.MONOTONIC} or len({source for source, _ in open_to}) == 1
-    return Offsets(
-        ahead,
-        arrivals=kind,
-        to_utc=_to_utc(open_to, known) if is_timed else None,
-        by_date=_by_date(loads, open_to, known),
-        one_clock=is_timed and is_one,
-    )
-
-
-def _to_utc(open_to: Mapping[Key, Any], known: Known) -> dict[Any, int] | None:
-    """Return the way of each load's instants to UTC, where every one is known."""
-    found: dict[Any, int] = {}
-    shifts = sorted(a.unix_ns - a.monotonic_ns for a in known.anchors)
-    for key in open_to:
-        clock = known.clocks.get(key[0])
-        if clock is not None and clock.offset_ns is not None:
-            found[key] = clock.offset_ns
-        elif clock is not None and clock.kind is ClockKind.UTC:
-            found[key] = 0
-        elif clock is not None and clock.kind is ClockKind.MONOTONIC and shifts:
-            found[key] = shifts[len(shifts) // 2]
-        else:
-            return None
-    return found
-
-
-def _by_date(
-    loads: Mapping[Key, pl.DataFrame], open_to: Mapping[Key, Any], known: Known
-) -> dict[Any, int] | None:
-    """Return the way of each load's instants to local time, by the end that its client printed."""
-    found: dict[Any, int] = {}
-    for key in open_to:
-        ended = known.ended.get(key)
-        rows = loads[key]
-        if ended is None:
-            return None
-        last: Any = rows.select(pl.max_horizontal("sent_at_ns", "ended_at_ns").max()).item()
-        found[key] = ended - (last or 0)
-    return found
-
-
-def _arrivals(members: pl.DataFrame, known: Known) -> tuple[pl.DataFrame, fitting.Arrivals]:
-    """Return when the engine got these requests: stem, place, nth (of an id), arrived_at_ns.
-
-    From records of the engine in UTC where every family has some, else from its log.
-    """
-    ids = members["engine_id"].implode()
-    clocks = known.clocks
-    utc = [s for s, c in clocks.items() if c.kind is ClockKind.UTC]
-    found = _collected(
-        known.parts.get("requests", ()),
-        (pl.col("vantage") == "engine") & pl.col("source_id").is_in(utc),
-        pl.col("arrived_at_ns"),
-        ids,
-    )
-    kind = fitting.Arrivals(is_utc=True, resolution_ns=fitting.EXACT_NS)
-    stems = members["stem"].n_unique()
-    if members.join(found, on="engine_id", how="semi")["stem"].n_unique() < stems:
-        came = pl.col("event").is_in(["received", "added", "queued"])
-        parts = known.parts.get("request_events", ())
-        found = _collected(parts, came, pl.col("at_ns").alias("arrived_at_ns"), ids, one=True)
-        zone = known.timezone
-        logs = {s for s in found["source_id"].unique() if clocks[s].kind is ClockKind.LOCAL}
-        if zone is not None and found.height:
-            first: Any = found["arrived_at_ns"].min()
-            shift = zone_offset_ns(zone, first)
-            is_local = pl.col("source_id").is_in(list(logs))
-            at = pl.col("arrived_at_ns") + pl.when(is_local).then(shift).otherwise(0)
-            found = found.with_columns(at.alias("arrived_at_ns"))
-        is_utc = zone is not None or not logs
-        kind = fitting.Arrivals(is_utc=is_utc, resolution_ns=fitting.PRINTED_NS)
-    nth = pl.col("arrived_at_ns").rank("ordinal").over("engine_id").alias("nth")
-    joined = members.join(found, on="engine_id").with_columns(nth)
-    return joined.select("stem", "place", "nth", "arrived_at_ns"), kind
-
-
-def _collected(
-    parts: Sequence[Path], which: pl.Expr, at: pl.Expr, ids: Any, *, one: bool = False
-) -> pl.DataFrame:
-    """Return engine_id, source_id, arrived_at_ns of these ids; with `one` of one kind of event."""
-    empty = {"engine_id": pl.String, "source_id": pl.String, "arrived_at_ns": pl.Int64}
-    if not parts:
-        return pl.DataFrame(schema=empty)
-    rows = pl.scan_parquet(list(parts)).filter(which & pl.col("request_id").is_in(ids))
-    word = [pl.col("event").cast(pl.String)] if one else []
-    seen = rows.select(pl.col("request_id").alias("engine_id"), "source_id", at, *word)
-    found = seen.drop_nulls("arrived_at_ns").collect(engine="streaming")
-    if one and found.height:
-        first = found["event"].value_counts(sort=True)["event"][0]
-        found = found.filter(pl.col("event") == first).drop("event")
-    return found.select(list(empty)).cast({"source_id": pl.String, "engine_id": pl.String})

@@ -13,7 +13,7 @@ from typing import Final
 
 import polars as pl
 
-from trueput.attribution.requests import families
+from trueput.attribution.requests import dating, families
 from trueput.source_api import Problem
 
 LINK_COLUMNS: Final = ["source_id", "row_ix", "session", "request_id", "method", "confidence"]
@@ -30,7 +30,7 @@ def link(
     records: pl.DataFrame,
     engine_ids: pl.DataFrame,
     prefixes: Mapping[tuple[str, str | None], str | None],
-    known: families.Known = families.NOTHING_KNOWN,
+    known: dating.Known = dating.NOTHING_KNOWN,
     problems: list[Problem] | None = None,
 ) -> pl.DataFrame:
     """Return one row per client, router or server record: LINK_COLUMNS.
@@ -159,10 +159,10 @@ def _by_own_id(rows: pl.DataFrame, engine: pl.DataFrame, own: pl.Expr) -> pl.Dat
 
 
 def _families(
-    loads: Mapping[families.Key, pl.DataFrame],
+    loads: Mapping[dating.Key, pl.DataFrame],
     members: pl.DataFrame,
-    prefixes: Mapping[families.Key, str | None],
-    known: families.Known,
+    prefixes: Mapping[dating.Key, str | None],
+    known: dating.Known,
     problems: list[Problem] | None,
 ) -> families.Families:
     """Return the families of loads that have neither ids nor a prefix and fit several."""

@@ -9,7 +9,7 @@ import polars as pl
 
 from trueput.arrow import arrow_schema
 from trueput.attribution import clocks
-from trueput.attribution.requests import families, links
+from trueput.attribution.requests import dating, links
 from trueput.attribution.reused import apart as reuse
 from trueput.attribution.reused import named_twice
 from trueput.attribution.reused.told import Told
@@ -81,10 +81,10 @@ def tie(
     return tied
 
 
-def _known(run: RunInput, sessions: Sessions) -> families.Known:
+def _known(run: RunInput, sessions: Sessions) -> dating.Known:
     """Return what dates the loads of a run and the engine's requests."""
     ended = {(r["source_id"], r["session"]): r.get("ended_local_at_ns") for r in sessions.rows}
-    return families.Known(run.parts, run.clocks, run.anchors, run.timezone, ended)
+    return dating.Known(run.parts, run.clocks, run.anchors, run.timezone, ended)
 
 
 def _told_apart(

@@ -111,8 +111,8 @@ def _of_earlier_answer(mine: list[LogLife], line: Line) -> LogLife | None:
     last = mine[-1] if mine else None
     if child is None or last is None or line.event != "added":
         return None
-    before = {str(k) for k in range(int(child))}
-    return last if before and last.children == before else None
+    is_next = child not in last.children and child == str(len(last.children))
+    return last if last.children and is_next else None
 
 
 def _added(life: LogLife) -> bool:
