@@ -25,11 +25,13 @@ def of(
     failed: bool = False,
     one_token: bool = False,
     prompt: int | None = None,
+    answers: int = 1,
 ) -> Record:
     """Return a record of id `x`."""
     begins, ends = (None if t is None else round(t * S) for t in (start, end))
     where = place or vantage
-    return Record(vantage, where, name, begins, ends, round(slack * S), failed, one_token, prompt)
+    kinds = (failed, one_token, prompt, answers)
+    return Record(vantage, where, name, begins, ends, round(slack * S), *kinds)
 
 
 LOG = 1.05
@@ -60,6 +62,19 @@ CASES = {
     "those of two requests": (
         [of("engine", t, t + 4, name=n) for t in (1, 100) for n in ("0_x", "1_x")],
         [[0, 1], [2, 3]],
+    ),
+    "replies under the id of the request, which came at once": (
+        [of("engine", 1, 5, prompt=9), of("engine", 1, 4, prompt=9), of("engine", 8, 9, prompt=9)],
+        [[0, 1], [2]],
+    ),
+    "other prompts are of other requests": (
+        [of("engine", 1, 5, prompt=9), of("engine", 1, 4, prompt=8)],
+        [[0], [1]],
+    ),
+    "replies that a log numbers": (
+        [of("log", 1, 1, slack=LOG, answers=2), of("engine", 1.2, 5), of("engine", 1.3, 4),
+         of("engine", 1.4, 6)],
+        [[0, 1, 2], [3]],
     ),
     "an id that two requests had at once": (
         [of("client", 1, 5, "a"), of("client", 2, 6, "b"), of("engine", 1.1, 5),
@@ -153,6 +168,22 @@ LINES = {
         printed(
             ("received", "x", None, 1), ("added", "0_x", "0_x-0000000a", 1),
             ("added", "1_x", "1_x-0000000a", 1),
+        ),
+        [[0, 1, 2]],
+    ),
+    "replies that were added a second later, and the next request's": (
+        printed(
+            ("received", "cmpl-x", None, 1), ("added", "cmpl-x", "0_cmpl-x", 1),
+            ("added", "cmpl-x", "1_cmpl-x", 2),
+            ("received", "cmpl-x", None, 5), ("added", "cmpl-x", "0_cmpl-x", 5),
+            ("added", "cmpl-x", "1_cmpl-x", 6),
+        ),
+        [[0, 1, 2], [3, 4, 5]],
+    ),
+    "replies with eight digits of their own": (
+        printed(
+            ("received", "cmpl-x", None, 1), ("added", "cmpl-x", "0_cmpl-x-0000000a", 1),
+            ("added", "cmpl-x", "1_cmpl-x-0000000b", 1),
         ),
         [[0, 1, 2]],
     ),

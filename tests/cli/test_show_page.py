@@ -215,3 +215,25 @@ def test_goodput_that_is_bounded_is_no_point(
     (at,) = [at for at, cells in enumerate(lines) if cells[0] == "goodput"]
     assert lines[at + 2][0] == shown
     assert "window `fixed:1s..2s`" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("others", "window", "tokens", "is_told"),
+    [
+        (44, "all", 689, True),
+        (0, "all", 689, False),
+        (44, "fixed", 689, False),
+        (44, "all", 0, False),
+    ],
+)
+def test_recompute_says_that_other_traffic_is_in_it(
+    others: int, window: str, tokens: int, is_told: bool
+) -> None:
+    row: dict[str, Any] = defaultdict(lambda: None)
+    row |= {"method": "replay", "basis": "inferred", "preemptions": 8,
+            "recomputed_tokens": tokens, "recomputed_tokens_low": tokens,
+            "recomputed_tokens_high": tokens}  # fmt: skip
+    load = {"other_traffic_requests": others, "window_rule": window}
+    out = io.StringIO()
+    _recompute(Console(file=out, width=160), {"recompute": [row], "goodput": [load]})
+    assert ("other traffic included" in out.getvalue()) is is_told

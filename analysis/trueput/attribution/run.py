@@ -44,6 +44,7 @@ PROBLEM_CODES = {
     "ATTR015": "Iterations that stand in the engine's log twice; each is counted once.",
     "ATTR016": "Two profiles share a part of their operations; both are counted.",
     "ATTR017": "The engine's counters do not cover its iterations or load; recompute is bounded.",
+    "ATTR018": "Loads that fit the same requests of the engine; they are joined to none.",
 }
 
 

@@ -13,13 +13,16 @@ from typing import Final
 
 import polars as pl
 
+from trueput.attribution.requests import dating, families
+from trueput.source_api import Problem
+
 LINK_COLUMNS: Final = ["source_id", "row_ix", "session", "request_id", "method", "confidence"]
 _LENGTHS_AGREE = 0.95
 _PLACE = pl.col("row_ix") - pl.col("row_ix").min()
 """Position of a record in its own session: a file may hold several."""
+_OWN = pl.coalesce("request_id", "correlation_id")
 _SAME_SEND_NS = 1_000_000
 """Sends this near to each other are in the order of the rows: a client numbers before it sends."""
-_ID_PATTERN = r"^(?:chat)?cmpl-(?P<stem>.*?)(?P<row>\d+)(?:-0)?$"
 _CORRELATION_PATTERN = r"^(?P<stem>.*?)(?P<row>\d+)$"
 
 
@@ -27,20 +30,34 @@ def link(
     records: pl.DataFrame,
     engine_ids: pl.DataFrame,
     prefixes: Mapping[tuple[str, str | None], str | None],
+    known: dating.Known = dating.NOTHING_KNOWN,
+    problems: list[Problem] | None = None,
 ) -> pl.DataFrame:
     """Return one row per client, router or server record: LINK_COLUMNS.
 
     `records`: source_id, row_ix, vantage, session, request_id, correlation_id, sent_at_ns,
     prompt_tokens, output_tokens of all vantages but the engine. `engine_ids`: request_id,
     arrived_at_ns, prompt_tokens, output_tokens, one row per request the engine saw. `prefixes`: the
-    request-id prefix of each client (source, session), where known.
+    request-id prefix of each client (source, session), where known. `known`: what tells loads apart
+    that fit the same requests; what it does not tell is added to `problems`.
     """
     out = []
     clients = records.filter(pl.col("vantage") == "client")
+    loads = {}
     for (source, session), rows in clients.group_by(["source_id", "session"], maintain_order=True):
         key = (str(source), None if session is None else str(session))
-        ordered = _placed(rows.sort("row_ix").with_columns(_PLACE.alias("place")))
-        out.append(_link_client(ordered, engine_ids, prefixes.get(key)))
+        loads[key] = _placed(rows.sort("row_ix").with_columns(_PLACE.alias("place")))
+    named = all(_has_ids(rows) for rows in loads.values())
+    members = families.in_families(engine_ids.clear() if named else engine_ids)
+    chosen = _families(loads, members, prefixes, known, problems)
+    for key, ordered in loads.items():
+        prefix = prefixes.get(key)
+        stem = prefix if prefix is not None else chosen.of.get(key)
+        is_of_none = key in chosen.of and stem is None
+        mine = members.clear() if is_of_none else members
+        theirs = engine_ids.clear() if is_of_none else engine_ids
+        out.append(_link_client(ordered, theirs, mine, prefix, stem))
+    out = _once_by_order(out, problems)
     client_links = pl.concat(out) if out else None
     others = records.filter(pl.col("vantage") != "client")
     for _, rows in others.group_by(["source_id"], maintain_order=True):
@@ -87,19 +104,24 @@ def _result(rows: pl.DataFrame, ids: pl.Expr, method: str, confidence: float) ->
     )
 
 
-def _link_client(rows: pl.DataFrame, engine: pl.DataFrame, prefix: str | None) -> pl.DataFrame:
-    own = pl.coalesce("request_id", "correlation_id")
-    named = rows.filter(own.is_not_null())
+def _link_client(
+    rows: pl.DataFrame,
+    engine: pl.DataFrame,
+    members: pl.DataFrame,
+    prefix: str | None,
+    stem: str | None,
+) -> pl.DataFrame:
+    named = rows.filter(_OWN.is_not_null())
     if named.height:
         # what one record lacks says nothing of the others
-        nameless = _result(rows.filter(own.is_null()), _row_name(), "row", 1.0)
-        return pl.concat([_by_own_id(named, engine, own), nameless])
+        nameless = _result(rows.filter(_OWN.is_null()), _row_name(), "row", 1.0)
+        return pl.concat([_by_own_id(named, engine, _OWN), nameless])
     if engine.is_empty():
         if prefix is not None:
             ids = pl.format("cmpl-{}{}-0", pl.lit(prefix), pl.col("place"))
             return _result(rows, ids, "own_id", 1.0)
         return _result(rows, _row_name(), "row", 1.0)
-    chosen = _best_stem(rows, engine, prefix)
+    chosen = _of_stem(rows, members, stem)
     if chosen is not None:
         matched = rows.join(chosen, on="place", how="left")
         made = pl.format("cmpl-{}{}-0", pl.lit(prefix or ""), pl.col("place"))
@@ -136,32 +158,34 @@ def _by_own_id(rows: pl.DataFrame, engine: pl.DataFrame, own: pl.Expr) -> pl.Dat
     return _result(joined, ids, "correlation_id", 1.0)
 
 
-def _best_stem(rows: pl.DataFrame, engine: pl.DataFrame, prefix: str | None) -> pl.DataFrame | None:
-    """Return place -> engine_id for the family of engine ids that fits the client best."""
-    parts = engine.with_columns(
-        pl.col("request_id").str.extract_groups(_ID_PATTERN).alias("parts")
-    ).unnest("parts")
-    parts = parts.filter(pl.col("row").is_not_null() & (pl.col("row").str.len_chars() < 12))
-    parts = parts.select(
-        "stem",
-        pl.col("row").cast(pl.Int64).alias("place"),
-        pl.col("request_id").alias("engine_id"),
-        pl.col("prompt_tokens").alias("engine_prompt"),
-    )
-    if prefix is not None:
-        parts = parts.filter(pl.col("stem") == prefix)
-    joined = parts.join(rows.select("place", "prompt_tokens"), on="place", how="inner")
-    if joined.is_empty():
-        return None
-    same = (pl.col("engine_prompt") == pl.col("prompt_tokens")).fill_null(True)
-    score = joined.group_by("stem").agg(pl.len().alias("n"), same.mean().alias("agree"))
-    score = score.sort(["n", "stem"], descending=[True, False])
-    for stem, n, agree in score.iter_rows():
-        enough = prefix is not None or (n >= 0.5 * rows.height and agree >= _LENGTHS_AGREE)
-        if enough:
-            family = joined.filter(pl.col("stem") == stem)
-            return family.select("place", "engine_id").unique("place", keep="first")
-    return None
+def _families(
+    loads: Mapping[dating.Key, pl.DataFrame],
+    members: pl.DataFrame,
+    prefixes: Mapping[dating.Key, str | None],
+    known: dating.Known,
+    problems: list[Problem] | None,
+) -> families.Families:
+    """Return the families of loads that have neither ids nor a prefix and fit several."""
+    nameless = {
+        key: rows for key, rows in loads.items() if prefixes.get(key) is None and not _has_ids(rows)
+    }
+    if not nameless or members.is_empty():
+        return families.Families()
+    taken = [p for key, p in prefixes.items() if p is not None and key in loads]
+    chosen = families.choose(nameless, members, taken, known)
+    if problems is not None:
+        problems += chosen.problems
+    return chosen
+
+
+def _has_ids(rows: pl.DataFrame) -> bool:
+    return bool(rows.select(_OWN.is_not_null().any()).item())
+
+
+def _of_stem(rows: pl.DataFrame, members: pl.DataFrame, stem: str | None) -> pl.DataFrame | None:
+    """Return place -> engine_id for the requests of one stem in the places of these rows."""
+    mine = members.filter(pl.col("stem") == stem).join(rows.select("place"), on="place", how="semi")
+    return mine.select("place", "engine_id").unique("place", keep="first") if mine.height else None
 
 
 def _by_order(rows: pl.DataFrame, engine: pl.DataFrame) -> pl.DataFrame | None:
@@ -176,6 +200,22 @@ def _by_order(rows: pl.DataFrame, engine: pl.DataFrame) -> pl.DataFrame | None:
         return None
     tied = mine.with_columns(theirs["request_id"].alias("engine_id"))
     return _result(tied, pl.col("engine_id"), "order_and_lengths", 0.8)
+
+
+def _once_by_order(links: list[pl.DataFrame], problems: list[Problem] | None) -> list[pl.DataFrame]:
+    """Undo ties by order where several loads are tied so: they are tied to the same requests."""
+    tied = [rows for rows in links if (rows["method"] == "order_and_lengths").any()]
+    if len(tied) < 2:
+        return links
+    if problems is not None:
+        names = sorted(str(rows["session"][0] or rows["source_id"][0]) for rows in tied)
+        problems.append(families.untold(names, "come in the order and lengths of their rows"))
+    place = pl.col("row_ix") - pl.col("row_ix").min()
+    name = pl.format("{}-row-{}", pl.coalesce("session", "source_id"), place)
+    return [
+        _result(rows, name, "row", 1.0) if any(rows is one for one in tied) else rows
+        for rows in links
+    ]
 
 
 def _link_server(

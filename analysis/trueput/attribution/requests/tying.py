@@ -9,7 +9,7 @@ import polars as pl
 
 from trueput.arrow import arrow_schema
 from trueput.attribution import clocks
-from trueput.attribution.requests import links
+from trueput.attribution.requests import dating, links
 from trueput.attribution.reused import apart as reuse
 from trueput.attribution.reused import named_twice
 from trueput.attribution.reused.told import Told
@@ -64,7 +64,10 @@ def tie(
     prefixes = {
         (r["source_id"], r["session"]): r.get("request_id_prefix") for r in out.sessions.rows
     }
-    tied = links.link(records.filter(pl.col("vantage") != "engine"), engine, prefixes)
+    tied = links.link(
+        records.filter(pl.col("vantage") != "engine"), engine, prefixes,
+        _known(run, out.sessions), out.problems,
+    )  # fmt: skip
     told = _told_apart(run, records, tied, out.sessions) if write is not None else None
     if told is not None and write is not None:
         write(told)
@@ -76,6 +79,12 @@ def tie(
     out.clock_fits = _fit_clocks(run, records, tied, out.sessions)
     _count_unmatched(tied, engine, records, out)
     return tied
+
+
+def _known(run: RunInput, sessions: Sessions) -> dating.Known:
+    """Return what dates the loads of a run and the engine's requests."""
+    ended = {(r["source_id"], r["session"]): r.get("ended_local_at_ns") for r in sessions.rows}
+    return dating.Known(run.parts, run.clocks, run.anchors, run.timezone, ended)
 
 
 def _told_apart(

@@ -7,6 +7,7 @@ Nothing is read twice where no id is printed twice.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from trueput.attribution.reused.lives import lives
+from trueput.attribution.reused.log_lives import CHILD
 from trueput.attribution.reused.logged import log_fits, log_row, logged_requests
 from trueput.attribution.reused.recorded import record_rows, recorded
 from trueput.attribution.reused.rows import Fits, ReusedRow
@@ -62,7 +64,8 @@ def _named(rows: Mapping[str, Sequence[ReusedRow]]) -> Told | None:
     reused: list[tuple[str, int]] = []
     copies = 0
     for name, every in rows.items():
-        mine = _without_copies(every, told)
+        answers = max((row.record.sequences for row in every), default=1)
+        mine = _without_copies(every, told, answers)
         copies += len(every) - len(mine)
         groups = lives([row.record for row in mine])
         for number, group in enumerate(groups, 1):
@@ -96,16 +99,24 @@ def _apart_by(rows: Mapping[str, Sequence[ReusedRow]], reused: Mapping[str, int]
     return "each record counts as one, in the order of the file"
 
 
-def _without_copies(rows: Sequence[ReusedRow], told: Told) -> list[ReusedRow]:
-    """Return the records without those that repeat another to the nanosecond."""
-    seen: set[tuple[Any, ...]] = set()
+def _without_copies(rows: Sequence[ReusedRow], told: Told, answers: int) -> list[ReusedRow]:
+    """Return the records without those that repeat another to the nanosecond.
+
+    Of so many answers (n) that a log numbers, each has a record under the one id.
+    """
+    seen: Counter[tuple[Any, ...]] = Counter()
     kept = []
     for row in rows:
         r = row.record
         what = (r.vantage, r.name, r.start, r.end, row.tokens, r.prompt_tokens)
         # a client's two sends within a second may read alike
-        if r.vantage in {"client", "log"} or r.start is None or r.end is None or what not in seen:
-            seen.add(what)
+        if (
+            r.vantage in {"client", "log"}
+            or r.start is None
+            or r.end is None
+            or seen[what] < (answers if r.vantage == "engine" and not CHILD.match(r.name) else 1)
+        ):
+            seen[what] += 1
             kept.append(row)
         else:
             assert row.part is not None

@@ -41,6 +41,8 @@ class Record:
     one_token: bool = False
     """It asked for a single token, as the first half of a request that is handed over does."""
     prompt_tokens: int | None = None
+    sequences: int = 1
+    """Of a log: the answers (n) that it numbers, each of which may have a record of its own."""
 
 
 _RANK: Final = {"client": 0, "server": 1, "router": 1, "engine": 2, "log": 2}
@@ -111,8 +113,26 @@ def _fits(later: Record, members: Sequence[Record]) -> bool:
         all(clients)
         and (any(proxies) or not proxies)
         and all(_start(later) <= _start(one) + one.slack + later.slack for one in inner)
-        and all(_go_together(one, later, is_inside=bool(outer)) for one in equal)
+        and (
+            _is_another_answer(later, equal)
+            or all(_go_together(one, later, is_inside=bool(outer)) for one in equal)
+        )
     )
+
+
+def _is_another_answer(later: Record, equal: Sequence[Record]) -> bool:
+    """Return whether a record is of a further answer (n > 1) to the request of these records.
+
+    All of them arrived at once, as the request did, or a log numbers as many.
+    """
+    others = [one for one in equal if one.vantage == "engine" and one.place == later.place]
+    if later.vantage != "engine" or not others:
+        return False
+    if all(one.start == later.start and _same_prompt(one, later) for one in others):
+        return True
+    numbered = max(one.sequences for one in equal)
+    soon = _start(later) - _start(others[0]) <= HANDED_OVER_NS
+    return len(others) < numbered and soon
 
 
 def _within(outer: Record, later: Record) -> bool:

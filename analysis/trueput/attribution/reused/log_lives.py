@@ -39,6 +39,8 @@ class LogLife:
     """What the engine calls it, where that is not what the client does."""
     seen: set[tuple[str, str | None, int | None]] = field(default_factory=set)
     got: set[tuple[str, str | None]] = field(default_factory=set)
+    children: set[str] = field(default_factory=set)
+    """Numbers of the answers (n > 1) that were added."""
 
 
 def log_lives(lines: Sequence[Line]) -> list[LogLife]:
@@ -61,7 +63,16 @@ def log_lives(lines: Sequence[Line]) -> list[LogLife]:
         life.lines.append(at)
         life.seen.add((line.event, line.name, line.at))
         life.got.add((line.event, line.name))
+        if line.event == "added" and (child := child_of(line.engine_name)) is not None:
+            life.children.add(child)
     return found
+
+
+def child_of(engine_name: str | None) -> str | None:
+    """Return the number of one of the answers (n > 1) to a request, from 0; None for others."""
+    if engine_name is None or not CHILD.match(engine_name):
+        return None
+    return engine_name.partition("_")[0]
 
 
 def _own(line: Line) -> str | None:
@@ -81,14 +92,27 @@ def _of_time(found: list[LogLife], line: Line, own: str | None) -> LogLife | Non
         return again  # the same line once more
     mine = [x for x in found if x.place == line.place]
     if own is not None:
-        return next((x for x in mine if x.own is None and not _added(x)), None)
+        begun = next((x for x in mine if x.own is None and not _added(x)), None)
+        return begun if begun is not None else _of_earlier_answer(mine, line)
     if line.event in {"received", "added"}:
+        if (of_answer := _of_earlier_answer(mine, line)) is not None:
+            return of_answer
         last = mine[-1] if mine else None
         is_next = last is None or (line.event, line.name) in last.got
         is_late = line.event == "received" and last is not None and _added(last)
         return None if is_next or is_late else last
     waiting = (x for x in mine if (line.event, line.name) not in x.got and _told(x, line.event))
     return next(waiting, mine[-1] if mine else None)
+
+
+def _of_earlier_answer(mine: list[LogLife], line: Line) -> LogLife | None:
+    """Return the request of whose other answers (n > 1) all before this one were added."""
+    child = child_of(line.engine_name)
+    last = mine[-1] if mine else None
+    if child is None or last is None or line.event != "added":
+        return None
+    is_next = child not in last.children and child == str(len(last.children))
+    return last if last.children and is_next else None
 
 
 def _added(life: LogLife) -> bool:

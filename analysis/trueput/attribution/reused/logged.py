@@ -11,7 +11,7 @@ import polars as pl
 
 from trueput.attribution.reused.likely_offset import likely_offset
 from trueput.attribution.reused.lives import Record
-from trueput.attribution.reused.log_lives import Line, LogLife, log_lives
+from trueput.attribution.reused.log_lives import Line, LogLife, child_of, log_lives
 from trueput.attribution.reused.named_twice import outer_id
 from trueput.attribution.reused.rows import UNSURE_NS, Fits, ReusedRow, clock_of
 from trueput.clock import ClockFit
@@ -56,6 +56,7 @@ def log_row(life: LogLife, lines: Sequence[dict[str, Any]], fits: Fits) -> Reuse
     source = lines[0]["source_id"]
     offset, slack = clock_of(fits, source)
     times = [r["at_ns"] + offset for r in lines if r["at_ns"] is not None]
+    answers = {child_of(r["engine_request_id"] or r["printed"]) for r in lines} - {None}
     record = Record(
         vantage="log",
         place=source,
@@ -63,6 +64,7 @@ def log_row(life: LogLife, lines: Sequence[dict[str, Any]], fits: Fits) -> Reuse
         start=min(times, default=None),
         end=max(times, default=None),
         slack=slack + PRINTED_NS,
+        sequences=max(1, len(answers)),
     )
     where = tuple((r["part"], int(r["place"]), str(r["printed"])) for r in lines)
     return ReusedRow(record, source, 0, None, lines=where)

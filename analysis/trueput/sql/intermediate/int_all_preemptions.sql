@@ -6,12 +6,14 @@
 -- Null rule: a counter that does not cover the run (ATTR017) does not say how many there were in it;
 -- nor does a single scrape, unless it is 0.
 WITH lives AS (
-  SELECT run_id,
-    exact_count(arg_max(value, at_ns)) - CASE WHEN incarnation > 0 OR exact_count(arg_min(value, at_ns)) = 0 THEN 0
+  SELECT e.run_id,
+    exact_count(arg_max(value, at_ns)) - CASE WHEN bool_or(coalesce(f.counts_from_zero, e.incarnation > 0)) OR exact_count(arg_min(value, at_ns)) = 0 THEN 0
       WHEN count(*) > 1 THEN exact_count(arg_min(value, at_ns)) END AS growth
-  FROM raw.engine_samples
+  FROM raw.engine_samples AS e
+  LEFT JOIN int_counting_lives AS f
+    ON f.run_id = e.run_id AND f.source_id = e.source_id AND f.engine = e.engine AND f.incarnation = e.incarnation
   WHERE metric = 'vllm:num_preemptions_total' AND kind = 'counter'
-  GROUP BY run_id, engine, incarnation, labels
+  GROUP BY e.run_id, e.engine, coalesce(f.life, e.incarnation), labels
 ), counted AS (
   SELECT run_id, CASE WHEN count(growth) = count(*) THEN CAST(sum(growth) AS BIGINT) END AS growth FROM lives GROUP BY run_id
 ), said AS (

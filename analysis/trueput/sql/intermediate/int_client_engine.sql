@@ -23,7 +23,7 @@ SELECT
   coalesce(CAST(e.e2e_ns AS DOUBLE),
     CAST(e.queue_ns AS DOUBLE) + CAST(e.prefill_ns AS DOUBLE) + CAST(e.decode_ns AS DOUBLE)) AS engine_e2e_ns,
   coalesce(CAST(e.ttft_ns AS DOUBLE), CAST(e.queue_ns AS DOUBLE) + CAST(e.prefill_ns AS DOUBLE)) AS engine_ttft_ns,
-  5e6 + coalesce(2 * ratio(e.decode_ns, greatest(q.output_tokens - 1, 1)), 0) AS slack_ns
+  5e6 + coalesce(2 * ratio(e.decode_ns, greatest(coalesce(q.stream_tokens, q.output_tokens) - 1, 1)), 0) AS slack_ns
 FROM int_ruled AS q
 LEFT JOIN int_engine_requests AS e ON e.run_id = q.run_id AND e.request_id = q.request_id
 WHERE q.in_client AND q.is_load AND q.ruling = 'complete'

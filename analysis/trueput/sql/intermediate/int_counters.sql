@@ -1,6 +1,7 @@
 -- One row per run, engine, life of the engine, metric and label set of a counter or histogram part:
 -- how much it grew while it was scraped, and how much of that lies in the run's window.
--- Formula: last minus first scrape; a counter that restarts begins a new life at 0. growth_least is
+-- A life may be scraped into several files, and files that number lives alike may be of several processes
+-- (int_counting_lives). Formula: last minus first scrape; a counter that restarts begins a new life at 0. growth_least is
 -- between scrapes inside the window, growth_most from the last scrape before it to the first after it;
 -- NULL for a window before the first scrape or after the last one.
 -- Null rule: a series that was never scraped has no row; absence is not zero. By how much one grew that
@@ -8,7 +9,8 @@
 -- have counted is NULL.
 WITH series AS (
   SELECT
-    e.run_id, e.engine, e.incarnation, e.metric, e.labels, e.kind, e.le,
+    e.run_id, e.engine, coalesce(f.life, e.incarnation) AS incarnation, e.metric, e.labels, e.kind, e.le,
+    bool_or(coalesce(f.counts_from_zero, e.incarnation > 0)) AS counts_from_zero,
     any_value(w.window_rule) AS window_rule, any_value(w.from_ns) AS from_ns, any_value(w.to_ns) AS to_ns,
     min(e.at_ns) AS first_at_ns,
     max(e.at_ns) AS last_at_ns,
@@ -21,13 +23,15 @@ WITH series AS (
     count(*) AS scrapes
   FROM raw.engine_samples AS e
   LEFT JOIN int_run_windows AS w ON w.run_id = e.run_id
+  LEFT JOIN int_counting_lives AS f
+    ON f.run_id = e.run_id AND f.source_id = e.source_id AND f.engine = e.engine AND f.incarnation = e.incarnation
   WHERE e.kind IN ('counter', 'histogram_bucket', 'histogram_sum', 'histogram_count')
-  GROUP BY e.run_id, e.engine, e.incarnation, e.metric, e.labels, e.kind, e.le
+  GROUP BY e.run_id, e.engine, coalesce(f.life, e.incarnation), e.metric, e.labels, e.kind, e.le
 ), lives AS (
   SELECT *,
-    CASE WHEN incarnation > 0 OR last_value = 0 THEN 0 WHEN scrapes > 1 THEN first_value END AS base,
+    CASE WHEN counts_from_zero OR last_value = 0 THEN 0 WHEN scrapes > 1 THEN first_value END AS base,
     -- a life begins between the last scrape of the one before and its own first
-    CASE WHEN incarnation > 0
+    CASE WHEN counts_from_zero
       THEN lag(last_at_ns) OVER (PARTITION BY run_id, engine, metric, labels, kind, le ORDER BY incarnation) END AS begun_after_ns,
     -- a window that cuts the load and holds no time between two scrapes of the series
     window_rule <> 'all' AND NOT (from_ns < max(last_at_ns) OVER whole AND to_ns > min(first_at_ns) OVER whole) AS is_unseen

@@ -1,6 +1,10 @@
 -- One row per request that an engine saw, by the id a client can know.
 -- Formula: a span's own figures come before those of log lines.
 -- Log lines give instants to the second: *_is_exact says that a span gave it.
+-- sequences: answers that the request asked for (n), by the children that the engine numbered (`1_cmpl-...` is
+-- the second of them): at least so many, since of ten and more the ids in order of text do not tell the last.
+-- stream_tokens: of the longest answer, which the request's times are of. It and the sum, output_tokens, are NULL
+-- where a span of one is missing.
 -- Null rule: what neither a span nor an event says stays NULL. Abort without an end line has none.
 SELECT
   coalesce(s.run_id, g.run_id) AS run_id,
@@ -22,8 +26,15 @@ SELECT
   g.preempted_events,
   greatest(s.asked_output_tokens, g.asked_output_tokens) AS asked_output_tokens,
   greatest(s.prompt_tokens, g.prompt_tokens) AS prompt_tokens,
-  s.cached_prompt_tokens, s.output_tokens, s.queue_ns, s.prefill_ns, s.decode_ns, s.ttft_ns, s.e2e_ns,
+  s.cached_prompt_tokens,
+  CASE WHEN s.counted_spans < greatest(g.logged_sequences, s.sequences) THEN NULL ELSE s.output_tokens END AS output_tokens,
+  greatest(g.logged_sequences, s.sequences) AS sequences,
+  CASE WHEN s.counted_spans < greatest(g.logged_sequences, s.sequences) THEN NULL
+    WHEN greatest(g.logged_sequences, s.sequences) > 1 THEN s.longest_tokens ELSE s.output_tokens END AS stream_tokens,
+  s.queue_ns, s.prefill_ns, s.decode_ns, s.ttft_ns, s.e2e_ns,
   s.kv_transfer_ns, s.preemptions,
   greatest(s.finish_reason, g.finish_reason) AS finish_reason
-FROM int_engine_logged AS g
+FROM (
+  SELECT *, child_number(engine_request_id) + 1 AS logged_sequences FROM int_engine_logged
+) AS g
 FULL JOIN int_engine_spans AS s ON s.run_id = g.run_id AND s.request_id = g.request_id

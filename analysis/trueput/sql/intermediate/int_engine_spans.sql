@@ -2,6 +2,7 @@
 -- replica: as the record names it; else its file, in a run in which files without a name were
 -- written at the same time, as those of several engines are. One engine's rotated files follow
 -- each other.
+-- sequences: answers to it (n), by the numbers of its spans; longest_tokens: of the longest of them.
 WITH files AS (
   SELECT run_id, source_id, min(arrived_at_ns) AS from_ns, max(ended_at_ns) AS to_ns
   FROM stg_records
@@ -26,6 +27,7 @@ SELECT
   max(prompt_tokens) AS prompt_tokens,
   max(cached_prompt_tokens) AS cached_prompt_tokens,
   CAST(sum(output_tokens) AS BIGINT) AS output_tokens,
+  max(output_tokens) AS longest_tokens, count(output_tokens) AS counted_spans, max(child) + 1 AS sequences,
   max(queue_ns) AS queue_ns, max(prefill_ns) AS prefill_ns, max(decode_ns) AS decode_ns,
   min(ttft_ns) AS ttft_ns, max(e2e_ns) AS e2e_ns, max(kv_transfer_ns) AS kv_transfer_ns,
   CAST(sum(preemptions) AS BIGINT) AS preemptions,

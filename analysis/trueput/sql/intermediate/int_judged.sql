@@ -1,5 +1,5 @@
 -- One row per request with its latencies, its ruling and what the objective says of it.
--- TPOT is tested in integers: (last - first) <= limit x (tokens - 1). Limits are inclusive.
+-- TPOT is tested in integers: (last - first) <= limit x (tokens - 1), tokens of the longest of n answers. Limits are inclusive.
 -- A limit on a metric that is undefined (TPOT of a one-token reply) is "not applicable" and counted
 -- apart; a metric that was not observed leaves the request unknown: neither good nor late.
 -- Gaps are known where they make up the time from the first chunk to the end. What is left over, all
@@ -17,7 +17,7 @@ WITH timed AS (
     coalesce(k.e2e_limit_ns, p.e2e_limit_ns) AS e2e_limit_ns,
     q.ttft_ns + CASE WHEN p.measured_from = 'scheduled' THEN coalesce(q.client_delay_ns, 0) ELSE 0 END AS ttft_ns,
     q.e2e_ns + CASE WHEN p.measured_from = 'scheduled' THEN coalesce(q.client_delay_ns, 0) ELSE 0 END AS e2e_ns,
-    CASE WHEN q.output_tokens > 1 THEN coalesce(q.e2e_ns - q.ttft_ns, q.decode_ns) END AS decode_span_ns,
+    CASE WHEN coalesce(q.stream_tokens, q.output_tokens) > 1 THEN coalesce(q.e2e_ns - q.ttft_ns, q.decode_ns) END AS decode_span_ns,
     CASE WHEN len(q.gaps_ns) > 0
       THEN list_sort(q.gaps_ns)[CAST(ceil(0.99 * len(q.gaps_ns)) AS BIGINT)] END AS itl_p99_ns,
     list_max(q.gaps_ns) AS longest_gap_ns,
@@ -30,16 +30,16 @@ WITH timed AS (
     AND (k.prompt_to IS NULL OR q.prompt_tokens < k.prompt_to)
 ), tested AS (
   SELECT *,
-    CASE WHEN output_tokens > 1 THEN decode_span_ns // (output_tokens - 1) END AS tpot_ns,
+    CASE WHEN stream_tokens > 1 THEN decode_span_ns // (stream_tokens - 1) END AS tpot_ns,
     CASE WHEN ttft_limit_ns IS NULL THEN 'met'
       WHEN ttft_ns IS NULL THEN 'unknown'
       WHEN ttft_ns <= ttft_limit_ns THEN 'met' ELSE 'missed' END AS ttft_test,
     CASE WHEN tpot_limit_ns IS NULL THEN 'met'
-      WHEN output_tokens <= 1 THEN 'undefined'
-      WHEN decode_span_ns IS NULL OR output_tokens IS NULL THEN 'unknown'
-      WHEN decode_span_ns <= CAST(tpot_limit_ns AS HUGEINT) * (output_tokens - 1) THEN 'met' ELSE 'missed' END AS tpot_test,
+      WHEN stream_tokens <= 1 THEN 'undefined'
+      WHEN decode_span_ns IS NULL OR stream_tokens IS NULL THEN 'unknown'
+      WHEN decode_span_ns <= CAST(tpot_limit_ns AS HUGEINT) * (stream_tokens - 1) THEN 'met' ELSE 'missed' END AS tpot_test,
     CASE WHEN itl_p99_limit_ns IS NULL THEN 'met'
-      WHEN output_tokens <= 1 THEN 'undefined'
+      WHEN stream_tokens <= 1 THEN 'undefined'
       WHEN itl_p99_ns > itl_p99_limit_ns THEN 'missed'
       WHEN rest_ns > greatest(itl_p99_limit_ns, rest_slack_ns) THEN 'unknown'
       WHEN gaps_ns IS NULL OR rest_ns IS NULL AND itl_p99_ns IS NULL THEN 'unknown' ELSE 'met' END AS itl_p99_test,

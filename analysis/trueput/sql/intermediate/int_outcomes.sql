@@ -2,7 +2,8 @@
 -- view request_outcomes, computed once because most other views read it.
 -- outcome partitions the planned requests; it is NULL for a complete request of a run without an
 -- objective, which is neither good nor late. Planned requests without any record are rows too
--- (not_sent; unknown where only finished requests leave a record), and so are refusals that only an access line tells of (rejected, no id).
+-- (not_sent; unknown where only finished requests leave a record), and so are refusals that only an access line tells of
+-- (rejected, or other_traffic beside a client; no id).
 -- placed_at_ns is where one without a send stands in time: when it was planned, or when it was refused.
 SELECT
   run_id, session, request_id, row_ix, replica, label, outcome, failure_kind, missed_slo,
@@ -25,3 +26,6 @@ SELECT p.run_id, p.session,
 FROM int_planned AS p
 LEFT JOIN int_finished_only AS x ON x.run_id = p.run_id,
   unnest(range(coalesce(p.rows_missing, 0) + p.refused_without_id)) AS missing(row_number)
+UNION ALL BY NAME
+SELECT run_id, 'other_traffic' AS outcome, false AS complete, at_ns AS placed_at_ns, http_status
+FROM int_refused_others

@@ -54,6 +54,8 @@ SELECT
   coalesce(e.cached_prompt_tokens, s.cached_prompt_tokens, c.cached_prompt_tokens) AS cached_prompt_tokens,
   -- engine's usage before client's usage before client's re-tokenising
   coalesce(e.output_tokens, s.output_tokens, c.output_tokens) AS output_tokens,
+  -- of the answer that its times are of; a client that was sent several tells their sum, or one of them
+  CASE WHEN e.sequences > 1 THEN e.stream_tokens ELSE coalesce(e.output_tokens, s.output_tokens, c.output_tokens) END AS stream_tokens,
   coalesce(c.asked_output_tokens, s.asked_output_tokens, e.asked_output_tokens) AS asked_output_tokens,
   coalesce(c.ignore_eos, s.ignore_eos) AS ignore_eos,
   c.status AS c_status, coalesce(c.http_status, s.http_status) AS http_status, c.error_kind AS c_error_kind,

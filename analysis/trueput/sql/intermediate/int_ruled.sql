@@ -47,7 +47,9 @@ WITH said AS (
   FROM said
 )
 SELECT
-  * EXCLUDE (first_ruling, refusal_phrase),
+  * EXCLUDE (first_ruling, refusal_phrase, stream_tokens),
+  -- twice what one answer may have is of several, of which no engine tells the longest
+  CASE WHEN in_engine OR asked IS NULL OR asked < 2 OR output_tokens < 2 * asked THEN stream_tokens END AS stream_tokens,
   CASE
     WHEN first_ruling <> 'complete' THEN split_part(first_ruling, '/', 1)
     WHEN output_tokens = 0 THEN 'failed'

@@ -124,6 +124,7 @@ WITH has AS (
        ELSE 'run the engine with --otlp-traces-endpoint' END},
     {'question': 'GPU activity',
      'best_basis': CASE WHEN is_blind OR is_partial OR is_astray OR is_short THEN 'bounded' WHEN operations > 0 THEN 'measured'
+       WHEN is_beyond AND NOT has_telemetry AND steps > 0 AND uncovered IS NULL THEN 'bounded'
        WHEN has_telemetry OR (steps > 0 AND uncovered IS NULL) THEN 'reported' ELSE 'unknown' END,
      'source': CASE WHEN is_astray THEN 'profile whose clock is not that of the log: the window may be another one'
        WHEN is_partial THEN 'profile that lost operations: unions are at least, idle at most'

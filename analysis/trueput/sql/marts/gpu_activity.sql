@@ -3,6 +3,7 @@
 -- engine_step is the sum of printed step times, cut at the window; scheduled_tokens and flops are
 -- work, not time. A union of a capture that hides or lost operations, few or many, is a lower bound (`bounded`);
 -- one of a capture whose clock is not that of the run is `bounded` as well, and tells neither a least nor a most.
+-- What an engine did, in a window that reaches beyond the last instant of all files, is `bounded`: at least that.
 -- rate: time rungs per window-second and device, the others per window-second.
 WITH steps AS (
   SELECT run_id, sum(elapsed_ns) AS busy_ns, sum(context_tokens + generation_tokens) AS tokens
@@ -12,19 +13,19 @@ WITH steps AS (
 ), rungs AS (
   SELECT s.run_id, 'engine_step' AS metric,
     CAST(least(s.busy_ns, device_time(w.window_ns, d.engine_ranks)) AS DOUBLE) AS value, 'ns' AS unit,
-    ratio(least(s.busy_ns, device_time(w.window_ns, d.engine_ranks)), device_time(w.window_ns, d.engine_ranks)) AS rate, 'reported' AS basis
+    ratio(least(s.busy_ns, device_time(w.window_ns, d.engine_ranks)), device_time(w.window_ns, d.engine_ranks)) AS rate
   FROM steps AS s
   JOIN int_run_windows AS w ON w.run_id = s.run_id
   JOIN int_devices AS d ON d.run_id = s.run_id
   WHERE s.busy_ns IS NOT NULL
   UNION ALL
   SELECT s.run_id, 'scheduled_tokens', CAST(s.tokens AS DOUBLE), 'tokens',
-    per_second(s.tokens, w.window_ns), 'reported'
+    per_second(s.tokens, w.window_ns)
   FROM steps AS s
   JOIN int_run_windows AS w ON w.run_id = s.run_id
   WHERE s.tokens IS NOT NULL
   UNION ALL
-  SELECT c.run_id, 'flops', sum(c.window_growth), 'flop', per_second(sum(c.window_growth), max(w.window_ns)), 'reported'
+  SELECT c.run_id, 'flops', sum(c.window_growth), 'flop', per_second(sum(c.window_growth), max(w.window_ns))
   FROM int_counter_totals AS c
   JOIN int_run_windows AS w ON w.run_id = c.run_id
   WHERE c.metric = 'vllm:estimated_flops_per_gpu_total'
@@ -32,9 +33,11 @@ WITH steps AS (
   -- no figure where a series cannot be cut to the window; the series exists, and stays 0, where --enable-mfu-metrics is off: not observed
   HAVING sum(c.growth) > 0 AND count(c.window_growth) = count(*)
 )
-SELECT g.run_id, NULL::BIGINT AS device, g.metric, g.value, g.unit, g.rate, w.window_ns, g.basis
+SELECT g.run_id, NULL::BIGINT AS device, g.metric, g.value, g.unit, g.rate, w.window_ns,
+  CASE WHEN b.run_id IS NOT NULL THEN 'bounded' ELSE 'reported' END AS basis
 FROM rungs AS g
 JOIN int_run_windows AS w ON w.run_id = g.run_id
+LEFT JOIN int_beyond_record AS b ON b.run_id = g.run_id
 UNION ALL
 SELECT u.run_id, u.device, u.metric, CAST(u.busy_ns AS DOUBLE), 'ns', ratio(u.busy_ns, u.window_ns), u.window_ns,
   CASE WHEN u.is_bound THEN 'bounded' ELSE 'measured' END
