@@ -2,8 +2,9 @@
 -- decoding that went to the outcome, with low and high.
 -- Why: tokens over a whole run say little of one step. A token in a small batch costs many times one in
 -- a full one, and an aborted request may have decoded tokens that nobody received.
--- Formula: requests between their first token and their end at the step's start, by outcome. They are all
--- that can have decoded (those that waited to be computed again did not): of the sequences that the engine
+-- Formula: requests between their first token and their end at the step's start, by outcome; each counts
+-- with the tokens that it had for each step of that time, since some of them waited to be computed again.
+-- They are all that can have decoded: of the sequences that the engine
 -- printed for the iteration an outcome has at most its requests in flight, and at least what those of the
 -- others leave. Both ends of a request are known to slack_ns only: 50 ms, two steps, and what the requests'
 -- clock leaves open; where none is within them for sure, who may be shares by the tokens of the run.
@@ -35,24 +36,31 @@ WITH untold AS (
     GROUP BY r.run_id
   ) AS c ON c.run_id = u.run_id
   GROUP BY u.run_id
-), flights AS (
+), numbered AS (
+  SELECT run_id, start_at_ns, row_number() OVER (PARTITION BY run_id ORDER BY start_at_ns) AS place FROM untold
+), flown AS (
   -- what is not known of a request leaves open that it was there
   SELECT o.run_id, coalesce(o.outcome, 'unknown') AS outcome,
     o.sent_at_ns + o.ttft_ns AS from_ns, o.ended_at_ns AS to_ns,
     coalesce(o.sent_at_ns + coalesce(o.ttft_ns, 0) - s.slack_ns, -9000000000000000000) AS earliest_ns,
     coalesce(o.ended_at_ns + s.slack_ns, 9000000000000000000) AS latest_ns,
-    greatest(coalesce(o.output_tokens, 0) - 1, 0) AS tokens
+    greatest(coalesce(o.output_tokens, 0) - 1, 0) AS tokens, o.output_tokens IS NOT NULL AS is_counted
   FROM int_outcomes AS o
   JOIN slacks AS s ON s.run_id = o.run_id
   WHERE o.outcome IS NULL OR o.outcome NOT IN ('rejected', 'not_sent')
+), flights AS (
+  SELECT f.*, CASE WHEN f.is_counted THEN least(1, coalesce(ratio(f.tokens, b.place - coalesce(a.place, 0)), 1)) ELSE 1 END AS weight
+  FROM flown AS f
+  ASOF LEFT JOIN numbered AS a ON a.run_id = f.run_id AND f.from_ns >= a.start_at_ns
+  ASOF LEFT JOIN numbered AS b ON b.run_id = f.run_id AND f.to_ns >= b.start_at_ns
 ), counts AS (
   SELECT run_id, outcome, at_ns, sum(surely) OVER so_far AS surely, sum(maybe) OVER so_far AS maybe
   FROM (
-    SELECT run_id, outcome, at_ns, CAST(sum(surely) AS BIGINT) AS surely, CAST(sum(maybe) AS BIGINT) AS maybe
+    SELECT run_id, outcome, at_ns, fsum(surely) AS surely, CAST(sum(maybe) AS BIGINT) AS maybe
     FROM (
-      SELECT run_id, outcome, from_ns AS at_ns, 1 AS surely, 0 AS maybe FROM flights WHERE to_ns > from_ns
+      SELECT run_id, outcome, from_ns AS at_ns, weight AS surely, 0 AS maybe FROM flights WHERE to_ns > from_ns
       UNION ALL
-      SELECT run_id, outcome, to_ns, -1, 0 FROM flights WHERE to_ns > from_ns
+      SELECT run_id, outcome, to_ns, -weight, 0 FROM flights WHERE to_ns > from_ns
       UNION ALL
       SELECT run_id, outcome, earliest_ns, 0, 1 FROM flights
       UNION ALL
@@ -62,7 +70,7 @@ WITH untold AS (
   WINDOW so_far AS (PARTITION BY run_id, outcome ORDER BY at_ns ROWS UNBOUNDED PRECEDING)
 ), present AS (
   SELECT u.run_id, u.gpu_step_ix, u.sequences, o.outcome, CAST(o.tokens AS DOUBLE) AS tokens,
-    CAST(n.surely AS DOUBLE) AS surely, CAST(n.maybe AS DOUBLE) AS maybe
+    CASE WHEN n.surely > 1e-6 THEN n.surely ELSE 0 END AS surely, CAST(n.maybe AS DOUBLE) AS maybe
   FROM untold AS u
   JOIN (SELECT run_id, outcome, sum(tokens) AS tokens FROM flights GROUP BY run_id, outcome) AS o ON o.run_id = u.run_id
   ASOF JOIN counts AS n ON n.run_id = u.run_id AND n.outcome = o.outcome AND u.start_at_ns >= n.at_ns
