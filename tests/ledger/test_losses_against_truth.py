@@ -50,6 +50,14 @@ def a_kernel_without_a_length(events: Events) -> Events:
     return events
 
 
+def late_ends(events: Events) -> Events:
+    """Let three kernels end 0.3 s late, more than a hundredth of which was idle."""
+    kernels = [e for e in events if e.get("cat") == "kernel"]
+    for kernel in kernels[20 :: len(kernels) // 3]:
+        kernel["dur"] = float(kernel["dur"]) + 300_000
+    return events
+
+
 def without_steps(goes: Callable[[int, Event], bool]) -> Callable[[Events], Events]:
     """Take single steps out of a trace: operations, launches and annotation of each.
 
@@ -86,6 +94,7 @@ TRACES: dict[str, Callable[[Events], Events]] = {
     "kernels and their launches": without_kernels,
     "every fifth step": without_steps(lambda n, _: n % 5 == 0),
     "every step that prefills": without_steps(prefills),
+    "the ends of a few kernels": late_ends,
     "the length of a kernel": a_kernel_without_a_length,
 }
 ONLY_NCCL = "kernels that compute and all launches"

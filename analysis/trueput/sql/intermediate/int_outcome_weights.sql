@@ -51,7 +51,9 @@ WITH placed AS (
     FROM (
       SELECT run_id, count(*) AS outcomes, min(outcome) AS outcome, sum(recompute) AS recompute FROM told GROUP BY run_id
     ) AS k
-    JOIN (SELECT run_id, greatest(recomputed_tokens, recomputed_tokens_high) AS tokens FROM int_recompute) AS x ON x.run_id = k.run_id
+    LEFT JOIN int_recompute AS r ON r.run_id = k.run_id
+    -- where nothing says how much it may be, no part of it is anyone's for sure
+    CROSS JOIN LATERAL (SELECT coalesce(greatest(r.recomputed_tokens, r.recomputed_tokens_high), 2 * k.recompute + 1) AS tokens) AS x
     WHERE x.tokens > k.recompute
     UNION ALL
     SELECT run_id, 'unknown', CASE WHEN prompts_open > 0 OR prefill_more * 10 > context_tokens THEN prefill_more ELSE 0 END, 0,
@@ -91,9 +93,16 @@ WITH placed AS (
   FROM tokens WINDOW part AS (PARTITION BY run_id)
   UNION ALL
   -- what nobody is named for may be of any of them
-  SELECT run_id, 'recompute', outcome, recompute, CASE WHEN count(*) OVER part = 1 THEN recompute ELSE recompute_least END,
+  SELECT run_id, 'recompute', outcome, recompute,
+    -- all of it where no other outcome had anything computed
+    CASE WHEN sum(prefill + decode + recompute) OVER part = prefill + decode + recompute THEN recompute
+      ELSE recompute_least END,
     CASE WHEN outcome = 'unknown' THEN recompute ELSE sum(recompute) OVER part - (sum(recompute_least) OVER part - recompute_least) END
-  FROM tokens WINDOW part AS (PARTITION BY run_id)
+  FROM tokens WINDOW part AS (PARTITION BY run_id) QUALIFY sum(recompute) OVER part > 0
+  UNION ALL
+  -- none at all: each has 0
+  SELECT run_id, 'recompute', outcome, decode, decode, decode
+  FROM tokens WINDOW part AS (PARTITION BY run_id) QUALIFY sum(recompute) OVER part = 0
 ), by_steps AS (
   SELECT
     k.run_id, k.work, k.outcome,
