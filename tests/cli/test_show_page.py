@@ -237,3 +237,27 @@ def test_recompute_says_that_other_traffic_is_in_it(
     out = io.StringIO()
     _recompute(Console(file=out, width=160), {"recompute": [row], "goodput": [load]})
     assert ("other traffic included" in out.getvalue()) is is_told
+
+
+@pytest.mark.parametrize(
+    ("method", "r2", "works", "said"),
+    [
+        ("token_share", 0.124, ("prefill", "decode"), "1,203 steps, no cost model fits (R2 0.12)"),
+        ("token_share", None, ("prefill", "decode"), "1,203 steps, too few for a cost model"),
+        ("token_share", 0.124, ("decode",), None),
+        ("robust_nnls", 0.98, ("prefill", "decode"), None),
+    ],
+)
+def test_a_division_by_tokens_is_told(
+    method: str, r2: float | None, works: tuple[str, ...], said: str | None
+) -> None:
+    cell: dict[str, Any] = {"window_ns": 100, "devices": 1, "basis": "inferred", "outcome": "good"}
+    rows = [{**cell, "work": work, "time_ns": 10} for work in works]
+    rows.append({**cell, "work": "idle", "outcome": "none", "time_ns": 0, "basis": "measured"})
+    fitted = {"method": method, "trimmed_r2": r2, "steps_fitted": 1203}
+    found: dict[str, Any] = {"gpu_ledger": rows, "gpu_idle": [], "gpu_step_cost": [fitted]}
+    out = io.StringIO()
+    _ledger(Console(file=out, width=160), found)
+    told = [line.strip() for line in out.getvalue().splitlines() if "divided" in line]
+    expected = [f"mixed steps are divided by their tokens: {said}"] if said else []
+    assert told == expected

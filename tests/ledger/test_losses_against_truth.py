@@ -35,12 +35,26 @@ def without_kernels(events: Events) -> Events:
     return [e for e in events if e.get("cat") != "kernel" and "Launch" not in str(e["name"])]
 
 
+def computing_kernels(events: Events) -> Events:
+    """Take every kernel that computes out of a trace, and all launches."""
+    return [e for e in events if e.get("cat") != "cuda_runtime"
+            and (e.get("cat") != "kernel" or "nccl" in e["name"].lower())]  # fmt: skip
+
+
 def a_kernel_without_a_length(events: Events) -> Events:
     """One in the middle of a graph, whose launch has others."""
     graphs = {e["args"]["correlation"] for e in events if e["name"] == "cudaGraphLaunch"}
     of_graph = [e for e in events if e.get("cat") == "kernel"
                 and e["args"]["correlation"] in graphs]  # fmt: skip
     of_graph[len(of_graph) // 2]["dur"] = float("nan")
+    return events
+
+
+def late_ends(events: Events) -> Events:
+    """Let three kernels end 0.3 s late, more than a hundredth of which was idle."""
+    kernels = [e for e in events if e.get("cat") == "kernel"]
+    for kernel in kernels[20 :: len(kernels) // 3]:
+        kernel["dur"] = float(kernel["dur"]) + 300_000
     return events
 
 
@@ -80,8 +94,10 @@ TRACES: dict[str, Callable[[Events], Events]] = {
     "kernels and their launches": without_kernels,
     "every fifth step": without_steps(lambda n, _: n % 5 == 0),
     "every step that prefills": without_steps(prefills),
+    "the ends of a few kernels": late_ends,
     "the length of a kernel": a_kernel_without_a_length,
 }
+ONLY_NCCL = "kernels that compute and all launches"
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MIDDLE = (
     f"start BETWEEN (SELECT min(start) + (max(start) - min(start)) * 4 / 10 FROM {KERNEL})"
@@ -127,12 +143,13 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ledger, trueput.Rea
     """The true ledger of a run, and what is read of it with each damage."""
     folder = tmp_path_factory.mktemp("lost")
     run = simulate(SCENARIOS["tiny"], seed=3)
-    for name in (*TRACES, *EXPORTS):
+    damages = {**TRACES, ONLY_NCCL: computing_kernels}
+    for name in (*damages, *EXPORTS):
         whole = folder / "runs" / name
-        profile = "kineto" if name in TRACES else "nsys_graph" if "span" in name else "nsys_node"
+        profile = "kineto" if name in damages else "nsys_graph" if "span" in name else "nsys_node"
         write_run(run, whole, profiles=[profile], with_telemetry=False, compresslevel=1)
         for path in whole.rglob("*.pt.trace.json.gz"):
-            damage_trace(path, TRACES[name])
+            damage_trace(path, damages[name])
         for path in whole.glob("*.sqlite"):
             with sqlite3.connect(path) as export:
                 for statement in EXPORTS[name]:
@@ -142,7 +159,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ledger, trueput.Rea
     return ledger_of(run), trueput.Reading(store=folder / "store")
 
 
-@pytest.mark.parametrize("name", [*TRACES, *EXPORTS])
+@pytest.mark.parametrize("name", [*TRACES, *EXPORTS, ONLY_NCCL])
 def test_true_idle_time_is_within_the_bounds(
     found: tuple[Ledger, trueput.Reading], name: str
 ) -> None:
@@ -178,3 +195,17 @@ def test_what_is_lost_may_have_been_any_work(
     assert rows
     for work, outcome, high in rows:
         assert ledger.cells.get((work, outcome), 0) <= high, (work, outcome)
+
+
+def test_communication_that_a_lost_kernel_may_have_covered_is_no_floor(
+    found: tuple[Ledger, trueput.Reading],
+) -> None:
+    """Exposed is what no computing kernel covers, and of those none is left."""
+    ledger, reading = found
+    (row,) = trueput.sql(
+        f"SELECT * FROM gpu_ledger WHERE run_id = '{ONLY_NCCL}' AND work = 'communication'", reading
+    ).dicts()
+    truth = sum(ns for (work, _), ns in ledger.cells.items() if work == "communication")
+    assert row["time_ns"] > 2 * truth > 0
+    assert row["time_ns_low"] <= truth
+    assert row["basis"] == "bounded"

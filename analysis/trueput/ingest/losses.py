@@ -6,7 +6,7 @@ gaps of the capture are not taken for idle.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from trueput.attribution.gpu.losses.lost_steps import LostSteps
+from trueput.attribution.gpu.losses.only_communication import has_compute
 from trueput.attribution.gpu.losses.replay_gaps import idle_beside_replays
 from trueput.attribution.gpu.losses.replays import replayed
 from trueput.attribution.gpu.losses.unseen import longest_ns, unseen_launches, watched_ns
@@ -147,15 +148,25 @@ def losses_of_steps(
     for one in lost:
         if one.shows_no_kernel and _owners(part_of[one.source]) <= shown:
             continue
+        if one.shows_no_compute and _is_computed_elsewhere(one, part_of):
+            continue
         losses = Losses()
         losses.add(one.lost, one.steps, one.what)
         losses.is_much &= not one.by_time  # what is counted is where it shows, not how much
-        if one.shows_no_kernel:
+        if one.shows_no_kernel or one.shows_no_compute:
             losses.is_much = True
         else:
             losses.beside(one.idle_ns, one.span_ns)
         found.append((one.source, losses))
     return found
+
+
+def _is_computed_elsewhere(one: LostSteps, part_of: Mapping[str, Path]) -> bool:
+    """Return whether another file shows kernels that compute, of the process if it is known."""
+    parts = [p for source, p in part_of.items() if source != one.source and has_compute(p)]
+    if one.in_any_file:
+        return bool(parts)
+    return _owners(part_of[one.source]) <= {owner for p in parts for owner in _owners(p)}
 
 
 def has_open_gaps(result: FileResult) -> bool:

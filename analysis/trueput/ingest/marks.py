@@ -23,6 +23,7 @@ from trueput.attribution.gpu.operations.plausible import bounds_of
 from trueput.attribution.gpu.operations.processes import launchers
 from trueput.attribution.gpu.profile.marks import numbers, words
 from trueput.ingest.early import mark_early
+from trueput.ingest.late import lose_late_ends
 from trueput.ingest.losses import Losses, losses_of
 from trueput.ingest.read import FileResult, rewrite
 from trueput.ingest.twice import mark_doubled_operations
@@ -52,6 +53,7 @@ def mark_operations(result: FileResult) -> list[Problem]:
     problems += [begun.problem] if begun else []
     if result.source_name == _KINETO and _is_rocm(result):
         problems += clip_overflows(part)
+    problems += lose_late_ends(part, long)
     problems += mark_crowded(part)
     aside = sum(p.count for p in problems if p.code in _ASIDE)
     captured = result.parts.get("gpu_captures")

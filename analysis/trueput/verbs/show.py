@@ -26,12 +26,18 @@ ORDER BY coalesce(p.requeue_ns, 0) + coalesce(p.recompute_ns, 0) DESC, p.request
 LIMIT 5
 """
 
+_DIVIDED = """
+SELECT method, max(trimmed_r2) AS trimmed_r2, max(steps_fitted) AS steps_fitted, count(*) AS steps
+FROM raw.gpu_steps GROUP BY method ORDER BY method
+"""
+
 
 def show(run: str, reading: Reading | None = None) -> dict[str, Rows]:
     """Return the rows of every public view (and of a few tables) for one run, by name.
 
     `run` is a run name or a path, which is ingested when new. The key `paid_most` holds the
-    requests of the load, sent in the window, that lost most time to preemption.
+    requests of the load, sent in the window, that lost most time to preemption, and `gpu_step_cost`
+    how the GPU time of a profile's steps is divided, with R2 and how many steps the fit used.
     """
     how = reading or Reading()
     names = runs_of(run, how)
@@ -44,4 +50,5 @@ def show(run: str, reading: Reading | None = None) -> dict[str, Rows]:
     with open_runs(names, how) as warehouse:
         found = warehouse.views((*EXTRA, *public))
         found["paid_most"] = warehouse.ask(_PAID).dicts()
+        found["gpu_step_cost"] = warehouse.ask(_DIVIDED).dicts()
         return found

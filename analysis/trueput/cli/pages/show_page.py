@@ -238,6 +238,7 @@ def _ledger(console: Console, found: Found) -> None:
                 [[*line[:at], *line[at + 1 :]] for line in lines],
             )
     table(console, names, lines, right=("time", "share", *filter(None, names[3:])))
+    _division(console, found, on_gpu=on_gpu)
     again = [r for r in rows if r["work"] == "recompute" and r["time_ns"]]
     if again and not on_gpu and all(r["recompute_ns"] is None for r in found["recompute"]):
         low, high = (sum(r[f"time_ns_{end}"] for r in again) for end in ("low", "high"))
@@ -268,6 +269,17 @@ def _ledger(console: Console, found: Found) -> None:
                 f"idle: {ends[0]} to {ends[1]} with no request in the engine; the end of a "
                 "request is not known",
             )
+
+
+def _division(console: Console, found: Found, *, on_gpu: bool) -> None:
+    """Say where steps of several kinds of work are divided by their tokens, for want of a fit."""
+    fits_of = found.get("gpu_step_cost" if on_gpu else "engine_step_cost") or []
+    works = {r["work"] for r in found["gpu_ledger"] if r["time_ns"]}
+    for row in fits_of:
+        if row["method"] == "token_share" and len(works & {"prefill", "decode", "recompute"}) > 1:
+            r2, n = row["trimmed_r2"], count(row["steps_fitted"])
+            why = "too few for a cost model" if r2 is None else f"no cost model fits (R2 {r2:.2f})"
+            say(console, f"mixed steps are divided by their tokens: {n} steps, {why}")
 
 
 def _amount(value: float | None, unit: str) -> tuple[Any, str]:

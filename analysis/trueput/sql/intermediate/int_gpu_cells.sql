@@ -4,7 +4,8 @@
 -- copies keep their name and go to the outcomes of their step (int_gpu_step_shares). Compute launched
 -- outside every step is `other`; compute whose launch or step is not known, kernels without a class and
 -- whole-graph spans are unattributed. What such spans and kernels of a step hid may be any of its work:
--- that stands in the high of the work, and the low of unattributed leaves it out.
+-- that stands in the high of the work, and the low of unattributed leaves it out. Of no known step, it may
+-- be more of the communication and copies that are seen.
 -- Every segment is in exactly one branch, whatever its step: with a row in gpu_steps, or without one.
 -- What the ratios of a step leave over is unattributed.
 WITH stepped AS (
@@ -41,3 +42,9 @@ SELECT g.run_id, g.device_key, g.class,
   CAST(g.time_ns AS DOUBLE), CASE WHEN g.class = 'graph_span' THEN 0 ELSE CAST(g.time_ns AS DOUBLE) END, CAST(g.time_ns AS DOUBLE)
 FROM int_gpu_segments AS g
 ANTI JOIN raw.gpu_steps AS s ON s.run_id = g.run_id AND s.gpu_step_ix = g.gpu_step_ix
+UNION ALL
+SELECT g.run_id, g.device_key, g.class, k.work, 'unknown', 0.0, 0.0, CAST(g.time_ns AS DOUBLE)
+FROM int_gpu_segments AS g
+CROSS JOIN (SELECT unnest(['communication', 'copy']) AS work) AS k
+ANTI JOIN raw.gpu_steps AS s ON s.run_id = g.run_id AND s.gpu_step_ix = g.gpu_step_ix
+WHERE g.class IN ('graph_span', 'unnamed')

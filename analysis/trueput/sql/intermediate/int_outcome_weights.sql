@@ -4,6 +4,8 @@
 -- that were there in the window: uncached prompt tokens, decoded tokens, recomputed tokens. Requests of
 -- unknown end are among them; and where the lengths of some are not known, or an engine's record alone
 -- leaves a tenth and more unnamed, what iterations scheduled beyond the known ones is of unknown outcome.
+-- So is recompute of which no victim is named, unless all requests that were there have one outcome; a victim
+-- counts in weight_low where the replay is sure of it.
 -- weight_low and weight_high: what the weight must lie between, of the same whole, where cached tokens
 -- of requests are unknown and a prefix cache may be on, or where requests were there only in part.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
@@ -28,8 +30,10 @@ WITH placed AS (
     sum(greatest(0, coalesce(o.output_tokens, 0) - 1)) AS decode,
     sum(CASE WHEN o.is_within THEN greatest(0, coalesce(o.output_tokens, 0) - 1) ELSE 0 END) AS decode_least,
     sum(coalesce(v.recomputed_tokens, 0)) AS recompute,
+    sum(CASE WHEN o.is_within AND v.confidence >= 0.9 THEN coalesce(v.recomputed_tokens, 0) ELSE 0 END) AS recompute_least,
     count(*) FILTER (o.prompt_tokens IS NULL) AS prompts_open,
-    count(*) FILTER (o.output_tokens IS NULL) AS outputs_open
+    -- of an aborted request the client's count is what it received: more may have been decoded
+    count(*) FILTER (o.output_tokens IS NULL OR (o.complete IS DISTINCT FROM true AND o.engine_status IS DISTINCT FROM 'finished')) AS outputs_open
   FROM placed AS o
   JOIN int_prefix_caches AS c ON c.run_id = o.run_id
   LEFT JOIN raw.request_recompute AS v ON v.run_id = o.run_id AND v.request_id = o.request_id
@@ -37,12 +41,24 @@ WITH placed AS (
   GROUP BY o.run_id, coalesce(o.outcome, 'unknown')
 ), tokens AS (
   SELECT run_id, outcome, sum(prefill) AS prefill, sum(prefill_least) AS prefill_least, sum(decode) AS decode,
-    sum(decode_least) AS decode_least, sum(recompute) AS recompute
+    sum(decode_least) AS decode_least, sum(recompute) AS recompute, sum(recompute_least) AS recompute_least,
+    bool_or(is_open) AS is_open, sum(decode_more) AS decode_more
   FROM (
-    SELECT run_id, outcome, prefill, prefill_least, decode, decode_least, recompute FROM told
+    SELECT run_id, outcome, prefill, prefill_least, decode, decode_least, recompute, recompute_least, outputs_open > 0 AS is_open, 0 AS decode_more
+    FROM told
+    UNION ALL
+    SELECT k.run_id, CASE WHEN k.outcomes = 1 THEN k.outcome ELSE 'unknown' END, 0, 0, 0, 0, x.tokens - k.recompute, 0, false, 0
+    FROM (
+      SELECT run_id, count(*) AS outcomes, min(outcome) AS outcome, sum(recompute) AS recompute FROM told GROUP BY run_id
+    ) AS k
+    LEFT JOIN int_recompute AS r ON r.run_id = k.run_id
+    -- where nothing says how much it may be, no part of it is anyone's for sure
+    CROSS JOIN LATERAL (SELECT coalesce(greatest(r.recomputed_tokens, r.recomputed_tokens_high), 2 * k.recompute + 1) AS tokens) AS x
+    WHERE x.tokens > k.recompute
     UNION ALL
     SELECT run_id, 'unknown', CASE WHEN prompts_open > 0 OR prefill_more * 10 > context_tokens THEN prefill_more ELSE 0 END, 0,
-      CASE WHEN outputs_open > 0 OR decode_more * 10 > sequences THEN decode_more ELSE 0 END, 0, 0
+      CASE WHEN outputs_open > 0 OR decode_more * 10 > sequences THEN decode_more ELSE 0 END,
+      CASE WHEN outputs_open > 0 THEN decode_more ELSE 0 END, 0, 0, false, CASE WHEN outputs_open > 0 THEN decode_more ELSE 0 END
     FROM (
       SELECT s.*, k.prompts_open, k.outputs_open,
         greatest(0, s.context_tokens - k.prefill) AS prefill_more, greatest(0, s.sequences - k.decode) AS decode_more
@@ -67,17 +83,26 @@ WITH placed AS (
   FROM tokens WINDOW part AS (PARTITION BY run_id)
   UNION ALL
   SELECT run_id, 'decode', outcome, decode,
+    -- whose the tokens are that no request is known for is open
     CASE WHEN sum(decode_least) OVER part = sum(decode) OVER part THEN decode
-      ELSE whole_below(ratio(decode_least, decode_least + sum(decode) OVER part - decode) * sum(decode) OVER part) END,
+      ELSE whole_below(ratio(decode_least, decode_least + sum(decode) OVER part - decode) * sum(decode) OVER part) END
+    - CASE WHEN sum(decode) OVER part = decode THEN 0 ELSE decode_more END,
     CASE WHEN sum(decode_least) OVER part = sum(decode) OVER part THEN decode
       ELSE whole_above(ratio(decode, decode + sum(decode_least) OVER part - decode_least) * sum(decode) OVER part) END
+    + CASE WHEN is_open THEN sum(decode_more) OVER part ELSE 0 END
   FROM tokens WINDOW part AS (PARTITION BY run_id)
   UNION ALL
-  -- where no victim is known, recompute is shared like decoding
-  SELECT t.run_id, 'recompute', t.outcome,
-    CASE WHEN s.known > 0 THEN t.recompute ELSE t.decode END AS weight, weight, weight
-  FROM tokens AS t
-  JOIN (SELECT run_id, sum(recompute) AS known FROM tokens GROUP BY run_id) AS s ON s.run_id = t.run_id
+  -- what nobody is named for may be of any of them
+  SELECT run_id, 'recompute', outcome, recompute,
+    -- all of it where no other outcome had anything computed
+    CASE WHEN sum(prefill + decode + recompute) OVER part = prefill + decode + recompute THEN recompute
+      ELSE recompute_least END,
+    CASE WHEN outcome = 'unknown' THEN recompute ELSE sum(recompute) OVER part - (sum(recompute_least) OVER part - recompute_least) END
+  FROM tokens WINDOW part AS (PARTITION BY run_id) QUALIFY sum(recompute) OVER part > 0
+  UNION ALL
+  -- none at all: each has 0
+  SELECT run_id, 'recompute', outcome, decode, decode, decode
+  FROM tokens WINDOW part AS (PARTITION BY run_id) QUALIFY sum(recompute) OVER part = 0
 ), by_steps AS (
   SELECT
     k.run_id, k.work, k.outcome,

@@ -40,9 +40,9 @@ SELECT
     WHEN g.work = 'idle' THEN 'measured' WHEN g.work = 'unattributed' THEN 'unknown'
     -- whose it was is inferred; where nothing of that kind is said to be anyone's its time alone remains
     WHEN g.work IN ('communication', 'copy') AND g.outcome = 'unknown'
-      AND count(*) OVER (PARTITION BY g.run_id, g.work) = 1 AND g.time_ns_low = g.time_ns
-      -- seen as a whole, or at least so much of it
-      THEN CASE WHEN g.time_ns = g.time_ns_high THEN 'measured' ELSE 'bounded' END
+      AND count(*) OVER (PARTITION BY g.run_id, g.work) = 1
+      -- seen as a whole, or so much of it that more, or less, may have been exposed
+      THEN CASE WHEN g.time_ns_low = g.time_ns_high THEN 'measured' ELSE 'bounded' END
     ELSE 'inferred' END AS basis
 FROM int_gpu_ledger AS g
 LEFT JOIN int_gpu_recompute_untold AS u ON u.run_id = g.run_id

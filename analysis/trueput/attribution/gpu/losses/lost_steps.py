@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from trueput.attribution.gpu.losses.empty_steps import empty_steps, first_after
 from trueput.attribution.gpu.losses.holes import Reach
+from trueput.attribution.gpu.losses.only_communication import uncomputed
 from trueput.attribution.gpu.losses.uncopied import uncopied
 from trueput.attribution.gpu.losses.unseen import is_compute_launch
 from trueput.attribution.gpu.profile.idle_within import idle_within, of_process
@@ -56,6 +57,10 @@ class LostSteps:
     """How long the file watched."""
     shows_no_kernel: bool = False
     """The file shows no kernel at all: those may be in another file."""
+    shows_no_compute: bool = False
+    """All its kernels communicate: those of its process that compute may be in another file."""
+    in_any_file: bool = False
+    """Any file of the run that shows such kernels accounts for the steps: they name no process."""
     by_time: bool = False
     """The idle time alone says how much is lost: what is counted is where it shows."""
 
@@ -81,6 +86,18 @@ def lost_steps(
             continue
         calls = launches.get(source)
         mine, where = _of_file(marks, at, source)
+        bare = uncomputed(
+            source, operations, mine, iterations, offsets, is_dated=source in dated
+        )  # fmt: skip
+        if bare is not None:
+            what = "steps show no kernel but communication"
+            found.append(
+                LostSteps(
+                    source, bare.steps, bare.steps, what, 0, bare.span_ns,
+                    shows_no_compute=True, in_any_file=not bare.is_annotated,
+                )
+            )  # fmt: skip
+            continue
         matched = bool((where >= 0).any())
         if mine is not None:
             found += _annotated(source, operations, calls, mine)
