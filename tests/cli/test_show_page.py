@@ -11,7 +11,10 @@ import pytest
 from rich.console import Console
 
 from trueput.cli.commands.runs import _complete
-from trueput.cli.pages.show_page import _claim, _ledger, _outcomes, _recompute, draw
+from trueput.cli.pages.show.ledger import draw_ledger
+from trueput.cli.pages.show.recompute import draw_recompute
+from trueput.cli.pages.show.requests import _claim, draw_outcomes
+from trueput.cli.pages.show_page import draw
 
 
 @pytest.mark.parametrize(
@@ -36,7 +39,7 @@ def test_no_count_exceeds_the_one_before(
         row |= {f"{name}_requests_low": low, f"{name}_requests_high": high}
         row |= {f"{name}_requests": low if low == high else None}
     out = io.StringIO()
-    _outcomes(Console(file=out, width=160), row)
+    draw_outcomes(Console(file=out, width=160), row)
     (counts,) = [line for line in out.getvalue().splitlines() if line.strip().startswith("120")]
     assert re.split(r"\s{2,}", counts.strip()) == shown
 
@@ -89,7 +92,7 @@ def ledger_page(basis: str, time_ns: int, high_ns: int) -> str:
     ]
     out = io.StringIO()
     found: dict[str, Any] = {"gpu_ledger": rows, "gpu_activity": [], "gpu_idle": []}
-    _ledger(Console(file=out, width=160), found)
+    draw_ledger(Console(file=out, width=160), found)
     return out.getvalue()
 
 
@@ -121,7 +124,7 @@ def test_a_ledger_of_many_outcomes_breaks_no_span_at_80_columns() -> None:
     rows.append({**cell, "work": "idle", "outcome": "none", "time_ns": 1, "time_ns_high": 1})
     found: dict[str, Any] = {"gpu_ledger": rows, "gpu_activity": [], "gpu_idle": []}
     out = io.StringIO()
-    _ledger(Console(file=out, width=80), found)
+    draw_ledger(Console(file=out, width=80), found)
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     works = [line for line in lines if "10.1 s" in line]
@@ -164,7 +167,7 @@ def test_a_claim_of_the_whole_load_is_not_set_against_a_part(rule: str, shown: s
             "complete_requests_low": 4, "complete_requests_high": 4, "complete_requests": 4,
             "client_claimed_complete_requests": 60}  # fmt: skip
     out = io.StringIO()
-    _outcomes(Console(file=out, width=160), row)
+    draw_outcomes(Console(file=out, width=160), row)
     (said,) = [line.strip() for line in out.getvalue().splitlines() if "claims" in line]
     assert said == shown
 
@@ -186,10 +189,10 @@ def test_recompute_that_is_bounded_is_told_alike_above_and_in_the_ledger() -> No
     }  # fmt: skip
     out = io.StringIO()
     console = Console(file=out, width=160)
-    _recompute(console, found)
+    draw_recompute(console, found)
     assert "7 to unknown" in out.getvalue()
     assert "200 ms to 3.00 s" in out.getvalue()
-    _ledger(console, found)
+    draw_ledger(console, found)
     assert "recompute: 200 ms to 3.00 s; what single iterations show" in out.getvalue()
 
 
@@ -210,7 +213,7 @@ def test_goodput_that_is_bounded_is_no_point(
     row |= {"window_rule": "fixed", "basis": basis}
     row |= dict(zip(("goodput_rps", "goodput_rps_low", "goodput_rps_high"), bounds, strict=True))
     out = io.StringIO()
-    _outcomes(Console(file=out, width=160), row, "fixed:1s..2s")
+    draw_outcomes(Console(file=out, width=160), row, "fixed:1s..2s")
     lines = [re.split(r"\s{2,}", line.strip()) for line in out.getvalue().splitlines()]
     (at,) = [at for at, cells in enumerate(lines) if cells[0] == "goodput"]
     assert lines[at + 2][0] == shown
@@ -235,7 +238,7 @@ def test_recompute_says_that_other_traffic_is_in_it(
             "recomputed_tokens_high": tokens}  # fmt: skip
     load = {"other_traffic_requests": others, "window_rule": window}
     out = io.StringIO()
-    _recompute(Console(file=out, width=160), {"recompute": [row], "goodput": [load]})
+    draw_recompute(Console(file=out, width=160), {"recompute": [row], "goodput": [load]})
     assert ("other traffic included" in out.getvalue()) is is_told
 
 
@@ -245,10 +248,11 @@ def test_recompute_says_that_other_traffic_is_in_it(
         ("token_share", 0.124, ("prefill", "decode"), "1,203 steps, no cost model fits (R2 0.12)"),
         ("token_share", None, ("prefill", "decode"), "1,203 steps, too few for a cost model"),
         ("token_share", 0.124, ("decode",), None),
-        ("robust_nnls", 0.98, ("prefill", "decode"), None),
+        ("robust_nnls", 0.9998, ("prefill", "decode"), "1,203 steps, R2 0.999"),
+        ("robust_nnls", 0.98, ("prefill",), None),
     ],
 )
-def test_a_division_by_tokens_is_told(
+def test_how_mixed_steps_are_divided_is_told(
     method: str, r2: float | None, works: tuple[str, ...], said: str | None
 ) -> None:
     cell: dict[str, Any] = {"window_ns": 100, "devices": 1, "basis": "inferred", "outcome": "good"}
@@ -257,7 +261,8 @@ def test_a_division_by_tokens_is_told(
     fitted = {"method": method, "trimmed_r2": r2, "steps_fitted": 1203}
     found: dict[str, Any] = {"gpu_ledger": rows, "gpu_idle": [], "gpu_step_cost": [fitted]}
     out = io.StringIO()
-    _ledger(Console(file=out, width=160), found)
+    draw_ledger(Console(file=out, width=160), found)
     told = [line.strip() for line in out.getvalue().splitlines() if "divided" in line]
-    expected = [f"mixed steps are divided by their tokens: {said}"] if said else []
+    by = "their tokens" if method == "token_share" else "the run's own cost model"
+    expected = [f"mixed steps are divided by {by}: {said}"] if said else []
     assert told == expected

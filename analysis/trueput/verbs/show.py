@@ -27,7 +27,7 @@ LIMIT 5
 """
 
 _DIVIDED = """
-SELECT method, max(trimmed_r2) AS trimmed_r2, max(steps_fitted) AS steps_fitted, count(*) AS steps
+SELECT method, min(trimmed_r2) AS trimmed_r2, min(steps_fitted) AS steps_fitted, count(*) AS steps
 FROM raw.gpu_steps GROUP BY method ORDER BY method
 """
 
@@ -37,7 +37,8 @@ def show(run: str, reading: Reading | None = None) -> dict[str, Rows]:
 
     `run` is a run name or a path, which is ingested when new. The key `paid_most` holds the
     requests of the load, sent in the window, that lost most time to preemption, and `gpu_step_cost`
-    how the GPU time of a profile's steps is divided, with R2 and how many steps the fit used.
+    how the GPU time of a profile's steps is divided, with R2 and the number of steps of the fit
+    (of several fits the least of each).
     """
     how = reading or Reading()
     names = runs_of(run, how)

@@ -1,0 +1,131 @@
+"""Where the devices' time went."""
+
+from __future__ import annotations
+
+from math import floor
+from typing import TYPE_CHECKING, Any
+
+from trueput.cli.pages.layout import bar, count, fits, heading, percent, say, span, table
+from trueput.cli.pages.show.requests import ENDS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Row = dict[str, Any]
+Found = dict[str, list[Row]]
+
+
+def draw_ledger(console: Console, found: Found) -> None:
+    """Print time by work and outcome, and what limits it; nothing for a run without a ledger."""
+    rows = found["gpu_ledger"]
+    if not rows:
+        return
+    devices = rows[0]["devices"]
+    idle = [r for r in rows if r["work"] == "idle"]
+    # on engine ranks idle is what printed step times leave over: reported, never seen
+    on_gpu = any(r["basis"] != "reported" for r in idle)
+    what = "GPU" if on_gpu else "engine rank"
+    note = f"{span(rows[0]['window_ns'])} x {devices} {what}{'s' if devices != 1 else ''}"
+    if on_gpu:
+        heading(
+            console, "Where the GPUs' time went", note + ", busy union; exposed comm. and copies"
+        )
+    else:
+        heading(console, "Where the engine's time went", note + ", printed step time, not GPU time")
+    names, lines = _cells(console, rows)
+    table(console, names, lines, right=("time", "share", *filter(None, names[3:])))
+    _division(console, found, on_gpu=on_gpu)
+    if not on_gpu:
+        _recompute_beyond_cells(console, found)
+    elif any(r["basis"] == "bounded" for r in idle):
+        _idle_that_is_bounded(console, idle)
+    _waiting(console, found)
+
+
+def _cells(console: Console, rows: list[Row]) -> tuple[list[str], list[list[Any]]]:
+    """Return the table: one line for each work, one column for each outcome that has time."""
+    works = list(dict.fromkeys(r["work"] for r in rows))
+    order = [
+        "prefill", "decode", "recompute", "communication", "copy", "other", "unattributed", "idle",
+    ]  # fmt: skip
+    works.sort(key=lambda w: order.index(w) if w in order else 99)
+    outcomes = [o for o in (*ENDS, "other_traffic", "none") if any(
+        r["outcome"] == o and r["time_ns"] for r in rows
+    )]  # fmt: skip
+    lines = []
+    for work in works:
+        cells = {r["outcome"]: r["time_ns"] for r in rows if r["work"] == work}
+        known = [t for t in cells.values() if t is not None]
+        total = sum(known) if known else None
+        whole = rows[0]["window_ns"] * rows[0]["devices"]
+        share = total / whole if total is not None and whole else None
+        line = [work, span(total), percent(share), bar(share, 12)]
+        line += [span(cells[o]) if cells.get(o) else "" for o in outcomes]
+        lines.append(line)
+    names = ["work", "time", "share", "", *(o.replace("_", " ") for o in outcomes)]
+    # spans are not broken over lines: the bar goes first, then what the rows' own times say already
+    for spare in ("", "none"):
+        if spare in names and not fits(console, names, lines):
+            at = names.index(spare)
+            names, lines = (
+                [*names[:at], *names[at + 1 :]],
+                [[*line[:at], *line[at + 1 :]] for line in lines],
+            )
+    return names, lines
+
+
+def _division(console: Console, found: Found, *, on_gpu: bool) -> None:
+    """Say how steps of several kinds of work are divided: by the run's own fit, or by tokens."""
+    fits_of = found.get("gpu_step_cost" if on_gpu else "engine_step_cost") or []
+    works = {r["work"] for r in found["gpu_ledger"] if r["time_ns"]}
+    if len(works & {"prefill", "decode", "recompute"}) < 2:
+        return
+    for row in fits_of:
+        r2, steps = row["trimmed_r2"], count(row["steps_fitted"])
+        if row["method"] == "token_share":
+            why = "too few for a cost model" if r2 is None else f"no cost model fits (R2 {r2:.2f})"
+            say(console, f"mixed steps are divided by their tokens: {steps} steps, {why}")
+        elif r2 is not None:
+            fit = f"{steps} steps, R2 {floor(r2 * 1000) / 1000:.3f}"  # never 1.000 for less
+            say(console, f"mixed steps are divided by the run's own cost model: {fit}")
+
+
+def _recompute_beyond_cells(console: Console, found: Found) -> None:
+    """Say where single iterations alone showed recompute, that there may have been more."""
+    again = [r for r in found["gpu_ledger"] if r["work"] == "recompute" and r["time_ns"]]
+    if again and all(r["recompute_ns"] is None for r in found["recompute"]):
+        low, high = (sum(r[f"time_ns_{end}"] for r in again) for end in ("low", "high"))
+        say(
+            console,
+            f"recompute: {span(low)} to {span(high)}; what single iterations show is taken from "
+            "prefill and decode, which may hold more",
+        )
+
+
+def _idle_that_is_bounded(console: Console, idle: list[Row]) -> None:
+    """Say between what idle time lies, and why that is not known better."""
+    low, at, most = (sum(r[f"time_ns{end}"] for r in idle) for end in ("_low", "", "_high"))
+    if at == most:
+        why = "in the rest a few operations are missing, or the profiler worked"
+        say(console, f"idle: {span(low)} to {span(most)}; {why}")
+    else:
+        say(
+            console,
+            f"idle: at most {span(most)}; the profile hides operations (graph launches without "
+            "their kernels) or lost them (damage), which may have run there",
+        )
+
+
+def _waiting(console: Console, found: Found) -> None:
+    """Say how much of idle time no request was in the engine."""
+    for row in found["gpu_idle"]:
+        if row["queue_empty_ns"] is not None and row["idle_ns"]:
+            empty, waiting = span(row["queue_empty_ns"]), span(row["work_waiting_ns"])
+            say(console, f"idle: {empty} with no request in the engine, {waiting} while one was")
+        elif row["queue_empty_ns_high"] is not None and row["idle_ns"]:
+            ends = [span(row[f"queue_empty_ns_{end}"]) for end in ("low", "high")]
+            say(
+                console,
+                f"idle: {ends[0]} to {ends[1]} with no request in the engine; the end of a "
+                "request is not known",
+            )
