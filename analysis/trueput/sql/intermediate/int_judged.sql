@@ -7,9 +7,15 @@
 -- what a client may wait after its last chunk, the test is unknown.
 -- The limits of a request's class stand in place of the run's; it is of one class at most, and of
 -- none where its label or prompt length is not known.
-WITH timed AS (
+-- Times that cannot be, a first token before the send or over 1 ms after the end, are unknown.
+WITH possible AS (
+  SELECT * REPLACE (CASE WHEN NOT is_impossible THEN ttft_ns END AS ttft_ns, CASE WHEN NOT is_impossible THEN e2e_ns END AS e2e_ns)
+  FROM (
+    SELECT *, coalesce(ttft_ns < 0, false) OR coalesce(e2e_ns < 0, false) OR coalesce(e2e_ns < ttft_ns - 1000000, false) AS is_impossible
+    FROM int_ruled)
+), timed AS (
   SELECT
-    q.* EXCLUDE (ttft_ns, e2e_ns),
+    q.* EXCLUDE (ttft_ns, e2e_ns, is_impossible),
     p.slo, p.undefined_passes,
     coalesce(k.ttft_limit_ns, p.ttft_limit_ns) AS ttft_limit_ns,
     coalesce(k.tpot_limit_ns, p.tpot_limit_ns) AS tpot_limit_ns,
@@ -17,13 +23,14 @@ WITH timed AS (
     coalesce(k.e2e_limit_ns, p.e2e_limit_ns) AS e2e_limit_ns,
     q.ttft_ns + CASE WHEN p.measured_from = 'scheduled' THEN coalesce(q.client_delay_ns, 0) ELSE 0 END AS ttft_ns,
     q.e2e_ns + CASE WHEN p.measured_from = 'scheduled' THEN coalesce(q.client_delay_ns, 0) ELSE 0 END AS e2e_ns,
-    CASE WHEN coalesce(q.stream_tokens, q.output_tokens) > 1 THEN coalesce(q.e2e_ns - q.ttft_ns, q.decode_ns) END AS decode_span_ns,
+    CASE WHEN coalesce(q.stream_tokens, q.output_tokens) > 1 AND NOT q.is_impossible
+      THEN coalesce(CASE WHEN q.e2e_ns < q.ttft_ns THEN 0 ELSE q.e2e_ns - q.ttft_ns END, q.decode_ns) END AS decode_span_ns,
     CASE WHEN len(q.gaps_ns) > 0
       THEN list_sort(q.gaps_ns)[CAST(ceil(0.99 * len(q.gaps_ns)) AS BIGINT)] END AS itl_p99_ns,
     list_max(q.gaps_ns) AS longest_gap_ns,
     decode_span_ns - coalesce(list_sum(q.gaps_ns), 0) AS rest_ns,
     CASE WHEN len(q.gaps_ns) > 0 THEN gaps_slack(decode_span_ns, len(q.gaps_ns)) ELSE 0 END AS rest_slack_ns
-  FROM int_ruled AS q
+  FROM possible AS q
   LEFT JOIN slo_policy AS p ON p.run_id = q.run_id
   LEFT JOIN slo_classes AS k ON (k.label IS NULL OR k.label = q.label)
     AND (k.prompt_from IS NULL OR q.prompt_tokens >= k.prompt_from)

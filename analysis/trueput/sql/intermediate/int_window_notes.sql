@@ -7,20 +7,10 @@ WITH cut AS (
   SELECT w.* FROM int_run_windows AS w WHERE NOT window_is_all() AND w.window_rule <> 'all'
 ), logged AS (
   SELECT t.run_id, count(*) AS iterations,
-    count(*) FILTER (step_is_inside(w.window_rule, t.logged_at_ns, w.from_ns, w.until_ns, w.first_ns, w.last_ns)) AS inside,
-    -- printed in a second that an end of the window divides, inside the load
-    count(*) FILTER (is_divided) AS divided,
-    sum(t.elapsed_ns) FILTER (is_divided) AS divided_ns
-  FROM (
-    SELECT s.run_id, s.logged_at_ns, s.elapsed_ns,
-      s.logged_at_ns % 1000000000 = 0 AND (
-        (v.from_ns > v.first_ns AND v.from_ns > s.logged_at_ns AND v.from_ns < s.logged_at_ns + 1000000000)
-        OR (v.to_ns < v.last_ns AND v.to_ns > s.logged_at_ns AND v.to_ns < s.logged_at_ns + 1000000000)) AS is_divided
-    FROM raw.engine_steps AS s
-    JOIN runs AS v ON v.run_id = s.run_id
-    WHERE NOT s.dummy
-  ) AS t
+    count(*) FILTER (step_is_inside(w.window_rule, t.logged_at_ns, w.from_ns, w.until_ns, w.first_ns, w.last_ns)) AS inside
+  FROM raw.engine_steps AS t
   JOIN runs AS w ON w.run_id = t.run_id
+  WHERE NOT t.dummy
   GROUP BY t.run_id
 )
 SELECT run_id, 'WINDOW001' AS code, 'warning' AS severity, 1 AS occurrences,
@@ -62,10 +52,13 @@ FROM int_outcome_counts AS c
 JOIN cut AS w ON w.run_id = c.run_id AND w.session IS NOT DISTINCT FROM c.session
 WHERE w.is_observed AND c.unplaced = 0 AND c.planned < 10 AND c.planned < c.of_load
 UNION ALL BY NAME
-SELECT run_id, 'WINDOW004' AS code, 'info' AS severity, divided AS occurrences,
-  concat(divided, ' iterations, of ', printf('%.3g', divided_ns / 1e9), ' s, were printed in the seconds that the ends of the ',
+SELECT d.run_id, 'WINDOW004' AS code, CASE WHEN d.divided_ns * 20 > w.window_ns THEN 'warning' ELSE 'info' END AS severity,
+  d.divided AS occurrences,
+  concat(d.divided, ' iterations, of ', printf('%.3g', d.divided_ns / 1e9), ' s, were printed in the seconds that the ends of the ',
     'window divide: each is counted where the middle of its second lies') AS text
-FROM logged WHERE divided > 0 AND run_id NOT IN (SELECT n.run_id FROM int_short_windows AS n)
+FROM int_divided_steps AS d
+JOIN runs AS w ON w.run_id = d.run_id
+WHERE d.run_id NOT IN (SELECT n.run_id FROM int_short_windows AS n)
 UNION ALL BY NAME
 SELECT w.run_id, 'WINDOW005' AS code, 'warning' AS severity, 1 AS occurrences,
   concat('the window ends ', printf('%.3g', (w.to_ns - w.last_ns) / 1e9), ' s after the load: its rates are over that time too',

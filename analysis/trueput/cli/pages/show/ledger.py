@@ -91,14 +91,19 @@ def _division(console: Console, found: Found, *, on_gpu: bool) -> None:
 
 
 def _recompute_beyond_cells(console: Console, found: Found) -> None:
-    """Say where single iterations alone showed recompute, that there may have been more."""
+    """Say where single iterations alone showed recompute, that there may have been more.
+
+    The cells' own bounds do not add up: what one may hold at most, another lacks then.
+    """
     again = [r for r in found["gpu_ledger"] if r["work"] == "recompute" and r["time_ns"]]
     if again and all(r["recompute_ns"] is None for r in found["recompute"]):
         low, high = (sum(r[f"time_ns_{end}"] for r in again) for end in ("low", "high"))
+        most = [again[0]["window_ns"] * again[0]["devices"]]
+        most += [r["recompute_ns_high"] for r in found["recompute"] if r["recompute_ns_high"]]
         say(
             console,
-            f"recompute: {span(low)} to {span(high)}; what single iterations show is taken from "
-            "prefill and decode, which may hold more",
+            f"recompute: {span(low)} to {span(min(high, *most))}; what single iterations show is "
+            "taken from prefill and decode, which may hold more",
         )
 
 
