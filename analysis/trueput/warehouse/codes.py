@@ -9,6 +9,8 @@ PROBLEM_CODES: Mapping[str, str] = {
     "the least certain phase was cut.",
     "SUM002": "Printed step times exceed the window; the largest work was cut. "
     "A warning where overlapping iterations cannot explain it.",
+    "ATTR019": "Iterations of the log have no step annotation in a profile that shows "
+    "those around them.",
     "OVERHEAD001": "The profiler did work of its own in the window.",
     "TIME001": "The engine recorded longer times than the client for the same requests.",
     "TIME002": "The client's instants leave the engine more or less time than it recorded.",

@@ -2,8 +2,8 @@
 -- which the class's exact time is shared out.
 -- Compute of a step is divided by gpu_steps' ratios, each part over outcomes. Communication and
 -- copies keep their name and go to the outcomes of their step (int_gpu_step_shares). Compute launched
--- outside every step is `other`; compute whose launch or step is not known, kernels without a class and
--- whole-graph spans are unattributed. What such spans and kernels of a step hid may be any of its work:
+-- outside every step is `other`, unless steps lack their annotation; that, compute whose launch or step is
+-- not known, kernels without a class and whole-graph spans are unattributed. What such spans and kernels of a step hid may be any of its work:
 -- that stands in the high of the work, and the low of unattributed leaves it out. Of no known step, it may
 -- be more of the communication and copies that are seen.
 -- Every segment is in exactly one branch, whatever its step: with a row in gpu_steps, or without one.
@@ -37,7 +37,8 @@ FROM stepped WHERE is_hidden
 UNION ALL
 SELECT g.run_id, g.device_key, g.class,
   CASE WHEN g.class IN ('communication', 'copy') THEN g.class
-    WHEN g.class = 'compute' AND g.gpu_step_ix = -2 THEN 'other' ELSE 'unattributed' END,
+    WHEN g.class = 'compute' AND g.gpu_step_ix = -2 AND g.run_id NOT IN (SELECT u.run_id FROM int_gpu_unannotated AS u)
+      THEN 'other' ELSE 'unattributed' END,
   'unknown',
   CAST(g.time_ns AS DOUBLE), CASE WHEN g.class = 'graph_span' THEN 0 ELSE CAST(g.time_ns AS DOUBLE) END, CAST(g.time_ns AS DOUBLE)
 FROM int_gpu_segments AS g
