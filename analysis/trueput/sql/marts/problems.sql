@@ -49,7 +49,9 @@ SELECT run_id, source_id, NULL::BIGINT AS line, 'ATTR019' AS code, 'warning' AS 
   concat(sum(missing), ' of ', sum(iterations), ' iterations of the log, between those that its annotations match, have no annotation ',
     'in it: compute that was launched outside of annotated steps may be theirs, and is unattributed') AS text,
   CAST(sum(missing) AS BIGINT) AS occurrences
-FROM int_gpu_unannotated
+FROM int_gpu_unannotated AS u
+-- where operations are lost as well, INGEST009 counts what is missing
+ANTI JOIN raw.gpu_captures AS c ON c.run_id = u.run_id AND c.source_id = u.source_id AND c.operations_lost
 GROUP BY run_id, source_id
 UNION ALL BY NAME
 SELECT run_id, NULL::VARCHAR AS source_id, NULL::BIGINT AS line, code, severity, text, occurrences
