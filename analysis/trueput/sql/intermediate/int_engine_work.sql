@@ -1,6 +1,7 @@
 -- One row per run and kind of work on engine-step time, with what the window leaves over.
 -- Formula: sums of int_steps; window x ranks minus all of it is idle, or unattributed where lines of
--- iterations are missing, or where the window lies beyond all that any file tells of. A window in which
+-- iterations are missing, or where the window lies beyond all that any file tells of or beyond the log's
+-- lines while its requests were served; the seconds of the log's ends widen idle. A window in which
 -- an engine ran nothing is idle. Where printed times exceed the window, the excess is taken from the largest,
 -- then the next. Recompute is open where the run's recomputed tokens have no single value: what some
 -- steps show stands as recompute, its high is the run's, and the lows of prefill and decode are 0.
@@ -33,7 +34,10 @@ WITH sums AS (
     s.prefill + s.decode + s.recompute + s.unattributed - device_time(w.window_ns, d.engine_ranks) AS excess,
     x.recomputed_tokens IS NULL AND q.run_id IS NULL AS is_open,
     coalesce(q.next_ns, 0) AS next_ns,
-    coalesce(device_time(b.beyond_ns, d.engine_ranks), 0) AS beyond_ns,
+    coalesce(device_time(b.beyond_ns, d.engine_ranks), 0) + coalesce(device_time(c.unreached_ns, d.engine_ranks), 0) AS beyond_ns,
+    -- what more of idle may have been work
+    CASE WHEN c.is_anywhere THEN device_time(w.window_ns, d.engine_ranks)
+      ELSE coalesce(device_time(c.unreached_ns_most - c.unreached_ns, d.engine_ranks), 0) END AS doubtful_ns,
     x.recompute_ns_high AS run_recompute_high
   FROM sums AS s
   JOIN int_run_windows AS w ON w.run_id = s.run_id
@@ -42,6 +46,7 @@ WITH sums AS (
   LEFT JOIN int_recompute AS x ON x.run_id = s.run_id
   LEFT JOIN int_quiet_windows AS q ON q.run_id = s.run_id
   LEFT JOIN int_beyond_record AS b ON b.run_id = s.run_id
+  LEFT JOIN int_log_cover AS c ON c.run_id = s.run_id
   WHERE w.window_ns > 0 AND is_storable(device_time(w.window_ns, d.engine_ranks))
 ), long AS (
   SELECT run_id, window_ns, devices, excess, is_open, is_open AND recompute = 0 AS recompute_unknown, unnest([
@@ -51,9 +56,9 @@ WITH sums AS (
       'high': CASE WHEN is_open
         THEN greatest(recompute_high, coalesce(run_recompute_high, prefill + decode + recompute))
         ELSE recompute_high END},
-    {'work': 'unattributed', 'ns': unattributed + unseen_ns, 'low': unattributed, 'high': unattributed + unseen_ns},
+    {'work': 'unattributed', 'ns': unattributed + unseen_ns, 'low': unattributed, 'high': unattributed + least(greatest(0, -excess), unseen_ns + doubtful_ns)},
     {'work': 'idle', 'ns': greatest(0, -excess) - unseen_ns,
-      'low': greatest(0, greatest(0, -excess) - unseen_ns - next_ns), 'high': greatest(0, -excess)}
+      'low': greatest(0, greatest(0, -excess) - unseen_ns - doubtful_ns - next_ns), 'high': greatest(0, -excess)}
   ]) AS part
   FROM (
     -- what is left over, and may have been work
