@@ -48,7 +48,7 @@ FROM int_gpu_ledger AS g
 LEFT JOIN int_gpu_recompute_untold AS u ON u.run_id = g.run_id
 WHERE g.time_ns > 0 OR g.work = 'idle'
   -- work that an annotation does not tell may be there
-  OR (g.work IN ('prefill', 'decode') AND g.time_ns_high > 0)
+  OR (g.work IN ('prefill', 'decode') AND g.time_ns_high > 0) OR (g.work = 'recompute' AND g.time_ns_high > 0 AND u.run_id IS NULL)
 UNION ALL
 SELECT p.run_id, 'recompute', 'unknown', NULL, NULL, NULL, NULL, max(p.window_ns), CAST(max(p.devices) AS BIGINT), 'unknown'
 FROM int_gpu_ledger AS p

@@ -8,28 +8,27 @@ or was launched for so long that the second they print cannot be meant otherwise
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trueput.attribution.gpu.losses.between_steps import Steps, gone_between, is_kernel
 from trueput.attribution.gpu.losses.empty_steps import empty_steps, first_after
 from trueput.attribution.gpu.losses.holes import Reach
 from trueput.attribution.gpu.losses.only_communication import uncomputed
 from trueput.attribution.gpu.losses.uncopied import uncopied
 from trueput.attribution.gpu.losses.unseen import is_compute_launch
-from trueput.attribution.gpu.profile.idle_within import idle_within, of_process
+from trueput.attribution.gpu.profile.idle_within import idle_within
 from trueput.attribution.gpu.profile.marks import (
     Marks,
     Place,
-    has_word,
     numbers,
     row_groups,
-    set_aside,
 )
 from trueput.attribution.gpu.time.axis import source_of
 from trueput.attribution.gpu.time.clock import SECOND_NS, SLACK_NS, logged
@@ -143,68 +142,27 @@ def _between(
     at: Ints,
     iterations: pa.Table,
 ) -> list[LostSteps]:
-    """Return the iterations between matched steps of which the file shows nothing.
-
-    What a step launches is launched between its neighbours' annotations, whenever it runs: where
-    launches are known they are counted, else kernels.
-    """
-    computes = np.cumsum(_computing(iterations))
+    """Return the iterations between matched steps of which the file shows nothing."""
     lost = steps = idle = 0
     span = Reach()
     for process, which in _processes(marks.places, marks.place):
-        matched = which[at[which] >= 0]
-        if matched.size < FEW:
+        start, end = (x[which].astype(np.int64) for x in (marks.start_ns, marks.end_ns))
+        mine = Steps(process, start, np.maximum.accumulate(end), at[which])
+        gone = gone_between(operations, launches, mine, iterations)
+        if gone is None:
             continue
-        start, end = (x[matched].astype(np.int64) for x in (marks.start_ns, marks.end_ns))
-        span.add(start)
-        span.add(end)
-        place = at[matched]
-        between = computes[place[1:] - 1] - computes[place[:-1]]
-        shown = np.diff(np.searchsorted(which, matched)) - 1
-        missing = np.maximum(between - shown, 0)
-        steps += int(computes[place[-1]] - computes[place[0]]) + 1
-        gaps = np.flatnonzero(missing > 0)
-        if not gaps.size:
-            continue
-        low, high = end[gaps], np.maximum(start[gaps + 1], end[gaps])
-        in_steps, in_gaps = _begun(_launched(launches, process), start, low, high)
-        if not in_steps.any():
-            in_steps, in_gaps = _begun(_ran(operations, process), start, low, high)
-        least = int(in_steps[in_steps > 0].min()) if (in_steps > 0).any() else 1
-        gone = in_gaps < missing[gaps] * least
-        if gone.any():
-            lost += int(missing[gaps][gone].sum())
-            until = first_after(operations, process, high[gone], span.last_ns)
-            idle = max(idle, idle_within(operations, process, low[gone], until))
+        matched = mine.at >= 0
+        span.add(start[matched])
+        span.add(end[matched])
+        steps += gone.iterations
+        if gone.lost:
+            lost += gone.lost
+            until = first_after(operations, process, gone.high_ns, span.last_ns)
+            idle = max(idle, idle_within(operations, process, gone.low_ns, until))
     if not lost:
         return []
     what = "iterations of the log are not in it, though those before and after are"
     return [LostSteps(source, lost, steps, what, idle, span.last_ns - span.first_ns)]
-
-
-def _begun(instants: Iterable[Ints], start: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-    """Return how many instants lie from each start to the next, and inside each gap."""
-    in_steps: Ints = np.zeros(start.size - 1, np.int64)
-    in_gaps: Ints = np.zeros(low.size, np.int64)
-    for some in instants:
-        begun = np.sort(some)
-        in_steps += np.diff(np.searchsorted(begun, start, "left"))
-        in_gaps += np.searchsorted(begun, high, "left") - np.searchsorted(begun, low, "right")
-    return in_steps, in_gaps
-
-
-def _launched(launches: Path | None, process: str | None) -> Iterator[Ints]:
-    """Yield when kernels and graphs were launched by a process."""
-    columns = ("process_key", "api", "start_at_ns")
-    for rows in row_groups([launches], columns) if launches is not None else ():
-        which = is_compute_launch(rows) & of_process(rows, process)
-        yield numbers(rows.column("start_at_ns"))[which]
-
-
-def _ran(operations: Path, process: str | None) -> Iterator[Ints]:
-    """Yield when the kernels of a process began."""
-    for rows in row_groups([operations], _OPERATION):
-        yield numbers(rows.column("start_at_ns"))[_is_kernel(rows, process)]
 
 
 def _while_printed(
@@ -259,7 +217,7 @@ def _touched(operations: Path, launches: Path | None, first_ns: int, bins: int) 
     """Return for each stretch of BIN_NS how many kernels ran or were launched in it."""
     change: Ints = np.zeros(bins + 1, np.int64)
     for rows in row_groups([operations], _OPERATION):
-        kernel = _is_kernel(rows, None)
+        kernel = is_kernel(rows, None)
         begin = (numbers(rows.column("start_at_ns"))[kernel] - first_ns) // BIN_NS
         end = (numbers(rows.column("end_at_ns"))[kernel] - first_ns) // BIN_NS
         change += np.bincount(begin, minlength=bins + 1)
@@ -269,12 +227,6 @@ def _touched(operations: Path, launches: Path | None, first_ns: int, bins: int) 
         at = (numbers(rows.column("start_at_ns"))[is_compute_launch(rows)] - first_ns) // BIN_NS
         found += np.bincount(at[(at >= 0) & (at < bins)], minlength=bins)
     return found
-
-
-def _is_kernel(rows: Any, process: str | None) -> Any:
-    kind = rows.column("kind")
-    kernel = has_word(kind, "kernel") | has_word(kind, "graph_span")
-    return kernel & ~set_aside(rows.column("quality")) & of_process(rows, process)
 
 
 def _computing(iterations: pa.Table) -> Ints:
