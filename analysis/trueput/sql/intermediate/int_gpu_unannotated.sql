@@ -27,10 +27,13 @@ WITH stepped AS (
 ), timed AS (
   SELECT *, sum(elapsed_ns) OVER (PARTITION BY run_id, engine, incarnation ORDER BY step_ix) AS passed_ns FROM computing
 ), printed AS (
-  SELECT r.run_id, r.source_id, r.process_key, r.engine, r.incarnation, count(*) AS iterations
+  SELECT r.run_id, r.source_id, r.process_key, r.engine, r.incarnation, r.from_ix, r.to_ix,
+    count(*) FILTER (t.step_ix BETWEEN r.from_ix AND r.to_ix) AS iterations,
+    -- how long iterations had taken when the first began, and when the last had ended
+    max(t.passed_ns - t.elapsed_ns) FILTER (t.step_ix = r.from_ix) AS until_first_ns,
+    max(t.passed_ns) FILTER (t.step_ix = r.to_ix) AS until_last_ns
   FROM reach AS r
-  JOIN computing AS t ON t.run_id = r.run_id AND t.engine = r.engine AND t.incarnation = r.incarnation
-    AND t.step_ix BETWEEN r.from_ix AND r.to_ix
+  JOIN timed AS t ON t.run_id = r.run_id AND t.engine = r.engine AND t.incarnation = r.incarnation
   GROUP BY ALL
 ), watched AS (
   -- of each process: from when to when its operations were, and its annotations
@@ -45,15 +48,13 @@ WITH stepped AS (
   ) AS s ON s.run_id = o.run_id AND s.source_id = o.source_id AND s.process_key IS NOT DISTINCT FROM o.process_key
 ), beside AS (
   -- a second and a half: what a log prints, and how far clocks may be apart
-  SELECT r.run_id, r.source_id, r.process_key, r.engine, r.incarnation, count(*) AS iterations
-  FROM reach AS r
-  JOIN watched AS w ON w.run_id = r.run_id AND w.source_id = r.source_id AND w.process_key IS NOT DISTINCT FROM r.process_key
-  JOIN timed AS t ON t.run_id = r.run_id AND t.engine = r.engine AND t.incarnation = r.incarnation
-  JOIN timed AS f ON f.run_id = r.run_id AND f.engine = r.engine AND f.incarnation = r.incarnation AND f.step_ix = r.from_ix
-  JOIN timed AS l ON l.run_id = r.run_id AND l.engine = r.engine AND l.incarnation = r.incarnation AND l.step_ix = r.to_ix
-  WHERE (t.step_ix < r.from_ix AND f.passed_ns - f.elapsed_ns - (t.passed_ns - t.elapsed_ns) <= w.first_step_ns - w.first_ns
+  SELECT p.run_id, p.source_id, p.process_key, p.engine, p.incarnation, count(*) AS iterations
+  FROM printed AS p
+  JOIN watched AS w ON w.run_id = p.run_id AND w.source_id = p.source_id AND w.process_key IS NOT DISTINCT FROM p.process_key
+  JOIN timed AS t ON t.run_id = p.run_id AND t.engine = p.engine AND t.incarnation = p.incarnation
+  WHERE (t.step_ix < p.from_ix AND p.until_first_ns - (t.passed_ns - t.elapsed_ns) <= w.first_step_ns - w.first_ns
       AND coalesce(t.logged_at_ns + 1500000000 >= w.first_ns, true))
-    OR (t.step_ix > r.to_ix AND t.passed_ns - l.passed_ns <= w.last_ns - w.last_step_ns
+    OR (t.step_ix > p.to_ix AND t.passed_ns - p.until_last_ns <= w.last_ns - w.last_step_ns
       AND coalesce(t.logged_at_ns - 500000000 <= w.last_ns, true))
   GROUP BY ALL
 )
