@@ -110,3 +110,12 @@ def test_between_steps_that_follow_each_other_at_once_none_is_missing() -> None:
     start = np.arange(len(at)) * (TOOK_NS + BETWEEN_NS)
     marks = replace(marks, start_ns=start, end_ns=start + TOOK_NS // 2)
     assert (matched(marks, log_of(iterations), {}, {"trace"}) < 0).all()
+
+
+@pytest.mark.parametrize("engine", [in_batches, one_at_a_time])
+def test_a_stretch_of_a_long_log_is_found_without_a_clock(engine: Engine) -> None:
+    """Equal iterations are many, and those that tell where it lies are few."""
+    whole = [it for seed in range(10) for it in engine(seed)]
+    first = len(whole) // 2
+    marks, at = profile_of(whole[first : first + 300], lambda _: True)
+    assert (matched(marks, log_of(whole)) == np.array(at) + first).all()

@@ -29,21 +29,21 @@ WITH stepped AS (
 ), printed AS (
   SELECT r.run_id, r.source_id, r.process_key, r.engine, r.incarnation, r.from_ix, r.to_ix,
     count(*) FILTER (t.step_ix BETWEEN r.from_ix AND r.to_ix) AS iterations,
-    -- how long iterations had taken when the first began, and when the last had ended
+    -- how long iterations had taken when the first began, and when the last did
     max(t.passed_ns - t.elapsed_ns) FILTER (t.step_ix = r.from_ix) AS until_first_ns,
-    max(t.passed_ns) FILTER (t.step_ix = r.to_ix) AS until_last_ns
+    max(t.passed_ns - t.elapsed_ns) FILTER (t.step_ix = r.to_ix) AS until_last_ns
   FROM reach AS r
   JOIN timed AS t ON t.run_id = r.run_id AND t.engine = r.engine AND t.incarnation = r.incarnation
   GROUP BY ALL
 ), watched AS (
-  -- of each process: from when to when its operations were, and its annotations
+  -- of each process: from when to when its operations were, and when its first and last annotation began
   SELECT o.run_id, o.source_id, o.process_key, o.first_ns, o.last_ns, s.first_ns AS first_step_ns, s.last_ns AS last_step_ns
   FROM (
     SELECT run_id, source_id, process_key, min(first_at_ns) AS first_ns, max(last_at_ns) AS last_ns
     FROM int_gpu_op_totals GROUP BY run_id, source_id, process_key
   ) AS o
   JOIN (
-    SELECT run_id, source_id, process_key, min(start_at_ns) AS first_ns, max(end_at_ns) AS last_ns
+    SELECT run_id, source_id, process_key, min(start_at_ns) AS first_ns, max(start_at_ns) AS last_ns
     FROM stepped GROUP BY run_id, source_id, process_key
   ) AS s ON s.run_id = o.run_id AND s.source_id = o.source_id AND s.process_key IS NOT DISTINCT FROM o.process_key
 ), beside AS (

@@ -94,14 +94,18 @@ def gone_between(
     if not windows.before.size:
         return Gone(0, count, none, none)
     low, high = _bounds(steps, windows)
+    kind: Bools = np.zeros(steps.at.size, np.bool_)
+    kind[matched] = prefills[place]
     in_steps, outside = _counted(_launched(launches, steps.process), steps, low, high)
-    shown: Ints = np.zeros_like(outside)
-    if not in_steps.any():
+    of_steps = not in_steps.any()
+    if of_steps:
+        low = np.where(windows.before >= 0, steps.start_ns[np.maximum(windows.before, 0)], low)
         in_steps, outside = _begun(_ran(operations, steps.process), steps, low, high)
-        shown = windows.after - windows.before - 1
-    kind = prefills[place]
-    least = [_least(in_steps[matched[kind]]), _least(in_steps[matched[~kind]])]
-    outside = outside - shown * min(least)
+    least = [_least(in_steps[matched][kind[matched]]), _least(in_steps[matched][~kind[matched]])]
+    if of_steps:
+        # kernels run after the annotation of their step: that of the one before as well
+        own = np.concatenate(([0], np.cumsum(np.where(kind, *least))))
+        outside = outside - own[windows.after] + own[np.maximum(windows.before, 0)]
     gone = np.flatnonzero(outside < windows.prefills * least[0] + windows.others * least[1])
     explained = np.maximum(outside[gone], 0) // max(least)
     lost = windows.missing[gone] - np.minimum(explained, windows.missing[gone] - 1)

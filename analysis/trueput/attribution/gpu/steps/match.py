@@ -19,6 +19,7 @@ from trueput.attribution.records import Ints
 
 LEAST_AGREEING = 3
 AGREEING_SHARE = 0.9
+MOST_PLACES, MOST_PAIRS, MOST_VOTED = 50, 1_000_000, 200
 ROOM = 0.7
 """Of the time that iterations took, so much at least passed while they ran."""
 PRINTED_WITHIN_NS = 1_000_000_000
@@ -201,10 +202,7 @@ def _at_the_same_times(end_ns: Ints, places: Ints, iterations: pa.Table) -> Ints
 
 
 def _best_shift(mine: Ints, theirs: Ints) -> tuple[int, int]:
-    """The shift (position in `theirs` of the first of `mine`) at which most codes agree.
-
-    Votes of the rarest compositions decide: a code that occurs often in both says little.
-    """
+    """The shift (position in `theirs` of the first of `mine`) at which most codes agree."""
     best = (0, 0)
     for shift in _voted(mine, theirs)[:50]:
         at = np.arange(mine.size) + shift
@@ -216,16 +214,50 @@ def _best_shift(mine: Ints, theirs: Ints) -> tuple[int, int]:
 
 
 def _voted(mine: Ints, theirs: Ints) -> list[int]:
-    """The shifts for which equal compositions vote, most votes first."""
-    if not mine.size or not theirs.size:
-        return []
-    values, counts = np.unique(theirs, return_counts=True)
-    common = np.intersect1d(mine, values)
-    rare = sorted(common.tolist(), key=lambda v: int(counts[np.searchsorted(values, v)]))[:200]
-    votes: dict[int, int] = {}
-    for value in rare:
-        here = np.flatnonzero(mine == value)[:50]
-        there = np.flatnonzero(theirs == value)[:200]
-        for shift in (there[None, :] - here[:, None]).ravel().tolist():
-            votes[shift] = votes.get(shift, 0) + 1
-    return sorted(votes, key=lambda s: (-votes[s], s))
+    """The shifts for which equal compositions vote, most votes first.
+
+    A composition that occurs often says little, and its votes count as much less: else those of
+    many equal steps outvote the few that tell where a profile lies in a long log. So do changes
+    from one composition to the next: of steps that only decode there may be nothing else.
+    """
+    found = [np.zeros(0, np.int64)]
+    weights = [np.zeros(0, np.float64)]
+    for here, there in (*_equal(mine, theirs), *_equal(_changes(mine), _changes(theirs))):
+        shifts = (there[None, :] - here[:, None]).ravel()
+        found.append(shifts)
+        weights.append(np.full(shifts.size, 1 / there.size))
+    shifts, which = np.unique(np.concatenate(found), return_inverse=True)
+    votes = np.bincount(which, np.concatenate(weights), minlength=shifts.size)
+    order = np.lexsort((shifts, -np.round(votes, 9)))
+    listed: list[int] = shifts[order[:MOST_VOTED]].tolist()
+    return listed
+
+
+def _equal(mine: Ints, theirs: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Yield where codes are in both, those that are rarest in `theirs` first; 0 is none.
+
+    Of a code's places in `mine` some, spread over all, and of both no more than can be paired.
+    """
+    order = np.argsort(theirs, kind="stable")
+    values, begins, counts = np.unique(theirs[order], return_index=True, return_counts=True)
+    ours = np.argsort(mine, kind="stable")
+    own, firsts, sizes = np.unique(mine[ours], return_index=True, return_counts=True)
+    common = np.flatnonzero(np.isin(values, own) & (values != 0))
+    common = common[np.argsort(counts[common], kind="stable")]
+    left = MOST_PAIRS
+    for at, place in zip(
+        common.tolist(), np.searchsorted(own, values[common]).tolist(), strict=True
+    ):
+        spread = np.linspace(0, sizes[place] - 1, min(int(sizes[place]), MOST_PLACES)).astype(int)
+        left -= spread.size * int(counts[at])
+        if left < 0:
+            return
+        yield ours[firsts[place] + spread], order[begins[at] : begins[at] + counts[at]]
+
+
+def _changes(codes: Ints) -> Ints:
+    """A code for each step whose composition is not that of the one before, with both; else 0."""
+    out: Ints = np.zeros(codes.size, np.int64)
+    other = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+    out[other] = (codes[other - 1] * 1_000_003 + codes[other]) | 1
+    return out
