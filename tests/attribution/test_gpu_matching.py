@@ -12,6 +12,7 @@ import pytest
 
 from trueput.attribution.gpu.profile.marks import Marks
 from trueput.attribution.gpu.steps.match import matched
+from trueput.attribution.gpu.time.clock import SEVERAL
 
 MS, SECOND = 1_000_000, 1_000_000_000
 TOOK_NS, BETWEEN_NS = 10 * MS, 2 * MS
@@ -119,3 +120,42 @@ def test_a_stretch_of_a_long_log_is_found_without_a_clock(engine: Engine) -> Non
     first = len(whole) // 2
     marks, at = profile_of(whole[first : first + 300], lambda _: True)
     assert (matched(marks, log_of(whole)) == np.array(at) + first).all()
+
+
+def only_decoding(count: int, *, varied: bool) -> tuple[pa.Table, Marks]:
+    """An engine that decodes for three all the time, and all of its steps; iterations take 10 ms, or
+    3 % more or less."""
+    engine = [Iteration(0, 3)] * count
+    log, (marks, _) = log_of(engine), profile_of(engine, lambda _: True)
+    if not varied:
+        return log, marks
+    chance = np.random.default_rng(5)
+    took = (TOOK_NS * chance.normal(1, 0.03, count)).astype(np.int64)
+    pause = (BETWEEN_NS * chance.normal(1, 0.02, count)).astype(np.int64)
+    start = np.cumsum(took + pause) - took - pause
+    for name, values in (("elapsed_ns", took), ("logged_at_ns", (start + took) // SECOND * SECOND)):
+        log = log.set_column(log.column_names.index(name), name, pa.array(values))
+    return log, replace(marks, start_ns=start, end_ns=start + took)
+
+
+@pytest.mark.parametrize("dated", [{"trace"}, set()])
+@pytest.mark.parametrize("size", [12, 60])
+def test_equal_steps_that_may_be_anywhere_are_nowhere(dated: set[str], size: int) -> None:
+    log, marks = only_decoding(2_000, varied=False)
+    found = matched(marks.of(slice(700, 700 + size)), log, {}, dated)
+    assert (found == SEVERAL).all()
+
+
+def test_equal_steps_are_found_by_how_long_each_took() -> None:
+    log, marks = only_decoding(2_000, varied=True)
+    for first in range(0, 1_900, 190):
+        found = matched(marks.of(slice(first, first + 60)), log, {}, {"trace"})
+        assert found.tolist() == list(range(first, first + 60))
+
+
+@pytest.mark.parametrize("dated", [{"trace"}, set()])
+def test_few_equal_steps_are_found_or_not_but_never_elsewhere(dated: set[str]) -> None:
+    log, marks = only_decoding(2_000, varied=True)
+    for first in range(0, 1_980, 45):
+        found = matched(marks.of(slice(first, first + 18)), log, {}, dated)
+        assert (found == SEVERAL).all() or found.tolist() == list(range(first, first + 18))

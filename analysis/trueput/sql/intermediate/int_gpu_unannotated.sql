@@ -3,7 +3,8 @@
 -- Formula: between the first and the last iteration that both show, the log's less the annotated. Before and
 -- behind, those that are no longer, together, than the time in which operations are there, and are printed then.
 -- What such steps launched, if the file shows it, was launched outside every step that is annotated.
--- Where not one of the annotated steps is found in the log, those count that are printed in the time of its operations.
+-- Where not one of the annotated steps is found in the log although it prints iterations at the time, nothing
+-- says whether all are annotated: those count that surely ran while it watched, else missing is NULL.
 -- Why iterations that compute: others launch nothing and are not annotated.
 WITH stepped AS (
   SELECT run_id, source_id, process_key, engine, incarnation, step_ix, gpu_step_ix, start_at_ns, end_at_ns
@@ -68,13 +69,17 @@ LEFT JOIN beside AS b ON b.run_id = p.run_id AND b.source_id = p.source_id AND b
 GROUP BY p.run_id, p.source_id, p.process_key
 HAVING sum(greatest(p.iterations - s.steps, 0) + coalesce(b.iterations, 0)) > 0
 UNION ALL
-SELECT u.run_id, u.source_id, u.process_key, count(*) AS iterations, count(*) - u.steps AS missing
+SELECT u.run_id, u.source_id, u.process_key, CAST(u.surely AS BIGINT) AS iterations,
+  CASE WHEN u.surely > u.steps THEN CAST(u.surely - u.steps AS BIGINT) END AS missing
 FROM (
-  SELECT run_id, source_id, process_key, count(*) AS steps
-  FROM stepped GROUP BY run_id, source_id, process_key HAVING count(step_ix) = 0
+  SELECT s.run_id, s.source_id, s.process_key, s.steps,
+    count(*) FILTER (t.logged_at_ns >= w.first_ns AND t.logged_at_ns + 1000000000 <= w.last_ns) AS surely
+  FROM (
+    SELECT run_id, source_id, process_key, count(*) AS steps
+    FROM stepped GROUP BY run_id, source_id, process_key HAVING count(step_ix) = 0
+  ) AS s
+  JOIN watched AS w ON w.run_id = s.run_id AND w.source_id = s.source_id AND w.process_key IS NOT DISTINCT FROM s.process_key
+  JOIN computing AS t ON t.run_id = s.run_id
+    AND coalesce(t.logged_at_ns + 1500000000 >= w.first_ns AND t.logged_at_ns - 500000000 <= w.last_ns, true)
+  GROUP BY s.run_id, s.source_id, s.process_key, s.steps
 ) AS u
-JOIN watched AS w ON w.run_id = u.run_id AND w.source_id = u.source_id AND w.process_key IS NOT DISTINCT FROM u.process_key
-JOIN computing AS t ON t.run_id = u.run_id
-  AND coalesce(t.logged_at_ns + 1500000000 >= w.first_ns AND t.logged_at_ns - 500000000 <= w.last_ns, true)
-GROUP BY u.run_id, u.source_id, u.process_key, u.steps
-HAVING count(*) > u.steps

@@ -26,6 +26,8 @@ RANKS_APART_NS: Final = 200_000_000
 """Ranks begin a step together; a host that is behind launches it a few steps later."""
 FEW: Final = 3
 """Of fewer steps nothing is concluded."""
+SEVERAL: Final = -2
+"""In place of the position of a step's iteration, where it may be one of several stretches."""
 _NEARLY_ALL: Final = 0.98
 
 OfFile = tuple[str, Problem]
@@ -36,8 +38,8 @@ def clock_problems(
 ) -> list[OfFile]:
     """Return a problem for each file whose steps the log does not show, or shows at other times.
 
-    `at` is the position in `iterations` of each step's iteration, -1 without one. Instants become
-    UTC by `offsets` (ns by file).
+    `at` is the position in `iterations` of each step's iteration, less than 0 without one. Instants
+    become UTC by `offsets` (ns by file).
     """
     if not iterations.num_rows:
         return []
@@ -53,7 +55,8 @@ def clock_problems(
         start, end = marks.start_ns[steps] + offset, marks.end_ns[steps] + offset
         of_log = at[steps] >= 0
         if not of_log.any():
-            found += _unmatched(file, start, printed[known])
+            several = bool((at[steps] == SEVERAL).any())
+            found += _unmatched(file, start, printed[known], several=several)
             continue
         where = at[steps][of_log]
         told = known[where]
@@ -109,13 +112,16 @@ def _apart(file: str, by_ns: int, side: str, what: str) -> Problem:
     return Problem("ATTR010", Severity.WARNING, text)
 
 
-def _unmatched(file: str, start_ns: Ints, logged_ns: Ints) -> list[OfFile]:
-    if not logged_ns.size or start_ns.size < FEW:
+def _unmatched(file: str, start_ns: Ints, logged_ns: Ints, *, several: bool) -> list[OfFile]:
+    if not logged_ns.size:
         return []
     early = int(start_ns.min() - logged_ns.min())
     side = "after" if early >= 0 else "before"
+    what = "may be one of several stretches of" if several else "are no stretch of"
+    if start_ns.size < FEW:
+        what = "are too few to be found among"
     text = (
-        f"the steps of `{file}` are no stretch of the log's iterations: which requests they served "
+        f"the steps of `{file}` {what} the log's iterations: which requests they served "
         "is not known, and their work is shared over outcomes like the whole run's. Its first "
         f"step begins {ns_text(abs(early))} {side} the first printed iteration"
     )
