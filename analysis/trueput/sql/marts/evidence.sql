@@ -16,7 +16,7 @@ WITH has AS (
     p.slo, w.basis AS window_basis,
     coalesce(w.is_observed, true) AS is_observed, j.run_id IS NOT NULL AS is_beyond,
     z.basis AS recompute_basis, b.basis AS whole_recompute_basis, z.method AS recompute_method,
-    l.aggregates, o.ends_open, o.planned, o.checked, u.run_id IS NOT NULL AS finished_only, d.gpu_count,
+    l.aggregates, o.ends_open, o.planned, o.checked, u.run_id IS NOT NULL AS finished_only, d.gpu_count, d.is_stated,
     s.unsure, s.unsure_file, y.uncovered, coalesce(ap.is_in_part, false) AS in_part
   FROM raw.runs AS r
   LEFT JOIN int_run_facts AS f ON f.run_id = r.run_id
@@ -139,7 +139,7 @@ WITH has AS (
        WHEN operations = 0 AND steps = 0 AND NOT has_telemetry THEN 'run the engine with --enable-logging-iteration-details, or under a profiler' END},
     {'question': 'figures per GPU',
      'best_basis': CASE WHEN gpu_count IS NOT NULL THEN 'reported' ELSE 'unknown' END,
-     'source': CASE WHEN gpu_count IS NOT NULL THEN 'run.toml' END,
+     'source': CASE WHEN is_stated THEN 'run.toml' WHEN gpu_count IS NOT NULL THEN 'the parallel sizes of the engine' END,
      'improve': CASE WHEN gpu_count IS NULL THEN 'put gpu_count into run.toml' END},
     {'question': 'clocks on one scale',
      'best_basis': CASE WHEN coalesce(unsure, 0) = 0 THEN 'measured' ELSE 'unknown' END,
