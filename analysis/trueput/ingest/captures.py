@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from trueput.ingest.losses import (
     Losses,
+    copies_untraced,
     has_open_gaps,
     kernels_untraced,
     losses_of_steps,
@@ -47,6 +48,15 @@ def mark_off_clock(work: Work, told: Sequence[tuple[str | None, Problem]]) -> No
     for result in work.results:
         if (captured := result.parts.get("gpu_captures")) and result.source_id in off:
             mark_capture(captured, "off_clock", value=True)
+
+
+def mark_bare(work: Work, aside: Mapping[str, str]) -> None:
+    """Mark the captures of kernels without those of their copies, but for files set `aside`."""
+    for result in copies_untraced(work.results):
+        if result.source_id not in aside:
+            mark_capture(result.parts["gpu_captures"], "copies_missing", value=True)
+            text = "kernels without a trace of the process's copies: gaps may be copies, not idle"
+            work.problems.append((result.source_id, Problem("INGEST018", Severity.INFO, text)))
 
 
 def mark_waits(work: Work, parts: Mapping[str, list[Path]], aside: Mapping[str, str]) -> None:
