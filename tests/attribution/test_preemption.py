@@ -190,6 +190,19 @@ def test_an_engine_that_schedules_ahead_of_end_tokens_is_followed() -> None:
     assert named >= 0.9 * preempted > 0
 
 
+def test_the_token_of_one_that_had_ended_is_its_own() -> None:
+    roomy = EngineLimits(4, 100, 8, 64, prefix_caching=False, spec_tokens=0)
+    made = [
+        Request("a", START_NS, 6, 5, asked=99),  # an end token, which the engine learns late
+        Request("b", START_NS, 6, 9),
+    ]
+    served = serve(made, roomy, ahead=True)
+    assert served.steps.generation_requests.tolist() == [0, 2, 2, 2, 2, 2, 1, 1, 1]
+    (found,) = run(served).presences
+    decoded = {x.job: (x.first, x.last) for x in found if x.work == "decode"}
+    assert decoded == {0: (1, 5), 1: (1, 8)}
+
+
 requests = st.lists(
     st.tuples(st.integers(0, 400), st.integers(1, 60), st.integers(1, 40)),
     min_size=1,

@@ -105,17 +105,21 @@ rows = st.lists(
 coefficients = st.tuples(*[st.floats(0, 1e7, allow_subnormal=False)] * 4)
 
 
-@given(rows, coefficients, st.sampled_from(["robust_nnls", "token_share"]))
+knees = st.tuples(st.integers(0, 3000), st.floats(0, 1e7, allow_subnormal=False))
+
+
+@given(rows, coefficients, st.sampled_from(["robust_nnls", "token_share"]), knees)
 def test_parts_sum_exactly_and_lie_between_their_bounds(
     table: list[tuple[int, int, int, int, float]],
     model: tuple[float, ...],
     method: str,
+    knee: tuple[int, float],
 ) -> None:
     columns = list(zip(*table, strict=True))
     elapsed, prefill, again, decode = (np.array(x, dtype=np.int64) for x in columns[:4])
     work = StepWork(elapsed, prefill, again, decode, np.array(columns[4], dtype=np.float64))
     constant, token, sequence, kv = model
-    parts = split_steps(StepCost(constant, token, sequence, kv, 100, 1.0, method), work)
+    parts = split_steps(StepCost(constant, token, sequence, kv, 100, 1.0, method, *knee), work)
     total = parts.prefill_ns + parts.decode_ns + parts.recompute_ns
     assert total.dtype == np.int64
     assert (total == work.elapsed_ns).all()

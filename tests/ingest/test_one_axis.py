@@ -137,7 +137,10 @@ def test_files_on_clocks_that_nothing_ties(tmp_path: Path) -> None:
     held = Held(run)
     assert held.windows == [(10 * MS, 2)]
     assert held.busy == [(1, 4.0 * MS), (2, 5.0 * MS)]
-    assert held.told == [("rank0.pt.trace.json", "ATTR008", 1)]
+    assert held.told == [
+        ("5_kernel_trace.csv", "INGEST018", 1),
+        ("rank0.pt.trace.json", "ATTR008", 1),
+    ]
     (text,) = held.rows("SELECT text FROM problems WHERE code = 'ATTR008'")[0]
     assert "`rank0.pt.trace.json`" in str(text)
     assert "`5_kernel_trace.csv`" in str(text)
@@ -157,7 +160,7 @@ def test_anchors_tie_clocks(tmp_path: Path) -> None:
     held = Held(run)
     # by hand: Kineto's events begin 5 us after its base, so 0 to 27.005 ms, on three devices
     assert held.windows == [(27 * MS + 5_000, 3)]
-    assert held.told == []
+    assert held.told == [("5_kernel_trace.csv", "INGEST018", 1)]
 
 
 def test_requests_take_the_profile_that_can_be_laid_beside_them(tmp_path: Path) -> None:
@@ -205,7 +208,8 @@ def test_a_kernel_of_another_length_is_no_copy(tmp_path: Path) -> None:
     rocprof(run / "5_kernel_trace.csv", [(2, at, length + 3_000) for _, at, length in STEPS])
     rocprof(run / "later" / "6_kernel_trace.csv", STEPS)
     held = Held(run)
-    assert held.told == []
+    kernels = ["5_kernel_trace.csv", "later/6_kernel_trace.csv"]
+    assert held.told == [(file, "INGEST018", 1) for file in kernels]
     assert held.windows == [(27 * MS + 3_000, 2)]
 
 

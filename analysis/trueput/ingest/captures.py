@@ -9,7 +9,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from trueput.ingest.losses import Losses, has_open_gaps, kernels_untraced, losses_of_steps
+from trueput.ingest.losses import (
+    Losses,
+    copies_untraced,
+    has_open_gaps,
+    kernels_untraced,
+    losses_of_steps,
+)
 from trueput.ingest.marks import mark_capture, mark_losses, mark_operations
 from trueput.ingest.twice import drop_doubled_samples
 from trueput.ingest.work import Work
@@ -44,6 +50,15 @@ def mark_off_clock(work: Work, told: Sequence[tuple[str | None, Problem]]) -> No
             mark_capture(captured, "off_clock", value=True)
 
 
+def mark_bare(work: Work, aside: Mapping[str, str]) -> None:
+    """Mark the captures of kernels without those of their copies, but for files set `aside`."""
+    for result in copies_untraced(work.results):
+        if result.source_id not in aside:
+            mark_capture(result.parts["gpu_captures"], "copies_missing", value=True)
+            text = "kernels without a trace of the process's copies: gaps may be copies, not idle"
+            work.problems.append((result.source_id, Problem("INGEST018", Severity.INFO, text)))
+
+
 def mark_waits(work: Work, parts: Mapping[str, list[Path]], aside: Mapping[str, str]) -> None:
     """Mark the captures in which operations waited though their device did nothing."""
     if not parts.get("gpu_busy") or not parts.get("gpu_launches"):
@@ -60,14 +75,14 @@ def mark_waits(work: Work, parts: Mapping[str, list[Path]], aside: Mapping[str, 
 def gpus_unseen(
     work: Work, totals: list[Path], facts: Mapping[str, Any]
 ) -> list[tuple[str | None, Problem]]:
-    """Tell of GPUs that run.toml counts and no profile shows, where some are shown; and of more
-    devices than run.toml, or else the only engine, has."""
+    """Tell of GPUs that run.toml, or else the only engine, has and no profile shows, where some are
+    shown; and of more devices than it has."""
     count = work.toml.numbers.get("gpu_count")
     keys = [pq.read_table(part, columns=["device_key"]).column(0).to_pylist() for part in totals]
     shown = len({key for some in keys for key in some})
     whose = "gpu_count"
     if count is None:
-        count, whose = _world_size(work, facts), "the engine's parallel sizes"
+        count, whose = engine_devices(work, facts), "the engine's parallel sizes"
     if count is None or not shown or shown == count:
         return []
     if shown > count:
@@ -77,16 +92,14 @@ def gpus_unseen(
         )
         found = Problem("INGEST016", Severity.WARNING, text, count=shown - int(count))
         return [(None, found)]
-    if whose != "gpu_count":
-        return []
     text = (
-        f"profiles show {shown} of {int(count)} GPUs (gpu_count): the time of the others is "
+        f"profiles show {shown} of {int(count)} GPUs ({whose}): the time of the others is "
         "unattributed; a file of a rank may be missing"
     )
     return [(None, Problem("INGEST015", Severity.INFO, text, count=int(count) - shown))]
 
 
-def _world_size(work: Work, facts: Mapping[str, Any]) -> int | None:
+def engine_devices(work: Work, facts: Mapping[str, Any]) -> int | None:
     """Return how many devices the only engine of a run works on, None where that is not told."""
     sizes = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
     told = [facts.get(f"config.{name}") for name in sizes]

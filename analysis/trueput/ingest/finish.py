@@ -13,6 +13,7 @@ from trueput.attribution.run import attribute_run
 from trueput.ingest.attributed import tie_every_record, to_utc, write_told
 from trueput.ingest.captures import (
     gpus_unseen,
+    mark_bare,
     mark_every_operation,
     mark_off_clock,
     mark_waits,
@@ -85,6 +86,7 @@ def finish(work: Work, digest: str) -> tuple[Manifest, Ingested]:
             work.target(table, "run").unlink(missing_ok=True)
             work.problems.append((None, output.made_while_written[table](error)))
     work.problems += gpus_unseen(work, parts.get("gpu_op_totals", []), facts)
+    mark_bare(work, output.aside)
     mark_waits(work, parts, output.aside)
     counts.update(overheads(work, parts))
     put("runs", [run_row(work, digest, facts, output, usable)])

@@ -24,6 +24,9 @@ from trueput.ingest.read import FileResult
 from trueput.source_api import MOST_LOST, Problem, Severity, loses_much
 from trueput.units import ns_text
 
+_COPIES_APART = ("rocprofv3_csv",)
+"""Sources of which a file shows kernels or copies, never both."""
+
 
 @dataclass
 class Losses:
@@ -128,6 +131,23 @@ def kernels_untraced(results: Sequence[FileResult]) -> dict[str, Losses]:
         for r in bare
         if not _owners(r.parts["gpu_ops"]) <= shown
     }
+
+
+def copies_untraced(results: Sequence[FileResult]) -> list[FileResult]:
+    """Return the files that show kernels alone, as such files do, where no file of the run is that
+    of their process's copies. One that holds none says that there was none."""
+    apart = [r for r in results if r.source_name in _COPIES_APART and "gpu_captures" in r.parts]
+    copies = [r for r in apart if not _has_kernels(r) and "gpu_launches" not in r.parts]
+    shown = {owner for r in copies if "gpu_ops" in r.parts for owner in _owners(r.parts["gpu_ops"])}
+    beside = {r.source_id.replace("memory_copy_trace", "kernel_trace") for r in copies}
+    return [
+        r
+        for r in apart
+        if "gpu_ops" in r.parts
+        and _has_kernels(r)
+        and r.source_id not in beside
+        and not _owners(r.parts["gpu_ops"]) <= shown
+    ]
 
 
 def losses_of_steps(

@@ -38,6 +38,7 @@ PROBLEM_CODES = {
     "INGEST014": "Operations or samples that stand twice in one file; they count once.",
     "INGEST015": "The run has more GPUs than its profiles show: the others are unattributed.",
     "INGEST016": "Profiles show more devices than the run, or its engine, has.",
+    "INGEST018": "A file of kernels without that of its copies: gaps may be copies, not idle time.",
     "INGEST017": "Kernels that end after their successor on a stream began: their ends are lost.",
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from trueput.attribution.run import RunOutput
 from trueput.clock import ClockFit, ClockKind
+from trueput.ingest.captures import engine_devices
 from trueput.ingest.folders import RUN_TOML, Claim, as_text
 from trueput.ingest.work import Work
 from trueput.source_api import Severity
@@ -67,6 +68,7 @@ def run_row(
         "model": _model(facts, output),
         "hardware": facts.get("hardware"),
         "gpu_count": int(gpu_count) if gpu_count is not None and gpu_count > 0 else None,
+        "engine_devices": engine_devices(work, facts),
         "price_per_gpu_hour": float(price) if price is not None and math.isfinite(price) else None,
         "planned_requests": int(own) if own is not None else total,
         "profiled": profiled if isinstance(profiled, bool) else None,

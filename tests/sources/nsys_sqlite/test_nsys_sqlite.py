@@ -98,7 +98,7 @@ def test_eager_operations_and_their_calls(tmp_path: Path) -> None:
     assert capture == {
         "profiler": "nsys", "schema_version": "3.25.0", "status": "whole", "graph_mode": None,
         "graph_launches": 0, "graphs_hidden": False, "operations_lost": False, "unseen_ns": None,
-        "off_clock": None, "dropped_operations": None,
+        "off_clock": None, "copies_missing": None, "dropped_operations": None,
         "kernel_rows": 2, "graph_span_rows": 0, "dropped_rows": 0,
         "overhead_ns": None, "started_at_ns": 0, "ended_at_ns": 1_000_000,
     }  # fmt: skip

@@ -41,6 +41,9 @@ class StepCost:
     trimmed_r2: float
     method: str
     """`robust_nnls`, or `token_share` where the fit was too poor to use."""
+    knee_tokens: int = 0
+    beyond_token_ns: float = 0.0
+    """What each token beyond `knee_tokens` of an iteration costs on top, whatever work it is of."""
 
     @property
     def usable(self) -> bool:
@@ -79,11 +82,18 @@ class StepWork:
     """Sequences that were given one new token after their first."""
     kv_tokens: Floats
 
+    @property
+    def all_tokens(self) -> Ints:
+        """What each iteration computed, one token a decoding sequence."""
+        return self.prefill_tokens + self.recomputed_tokens + self.decode_sequences
 
-def _design(work: StepWork, rows: slice) -> Floats:
+
+def _design(work: StepWork, rows: slice, knee_tokens: int | None) -> Floats:
     tokens = work.prefill_tokens[rows] + work.recomputed_tokens[rows]
     kv = np.nan_to_num(work.kv_tokens[rows], nan=0.0)
     columns = [np.ones(len(tokens)), tokens, work.decode_sequences[rows], kv]
+    if knee_tokens is not None:
+        columns.append(np.maximum(work.all_tokens[rows] - knee_tokens, 0))
     return np.stack(columns, axis=1).astype(np.float64)
 
 
@@ -129,26 +139,32 @@ def _trimmed_r2(y: Floats, residual: Floats) -> float:
     return 1 - float((residual[kept] ** 2).sum()) / spread
 
 
-def fit_step_cost(work: StepWork, constant_ns: float | None = None) -> StepCost:
+def fit_step_cost(
+    work: StepWork,
+    constant_ns: float | None = None,
+    knee_tokens: int | None = None,
+    rounds: int = MAX_ROUNDS,
+) -> StepCost:
     """The model of one engine's iterations, robust against stalls, the same on every call.
 
     Huber weights about the median absolute deviation, re-weighted until the coefficients rest:
     one stall of any length counts as little as any other outlier. With `constant_ns` the constant
-    is this and the rest is fitted.
+    is this and the rest is fitted. With `knee_tokens` all tokens beyond so many have a cost of
+    their own on top. Weights are found anew at most `rounds` times.
     """
     length = len(work.elapsed_ns)
     rows = slice(None, None, max(1, -(-length // MAX_FIT_STEPS)))
     y = work.elapsed_ns[rows].astype(np.float64)
     if len(y) < MIN_FIT_STEPS:
         return StepCost(0.0, 0.0, 0.0, 0.0, len(y), float("nan"), TOKEN_SHARE)
-    design = _design(work, rows)
+    design = _design(work, rows, knee_tokens)
     if constant_ns is not None:
         design[:, 0] = 0.0
         y = y - constant_ns
     # start from weights that already distrust the longest, or one 25 s stall sets the course
     weights = np.where(y <= np.quantile(y, 1 - TRIMMED_RATIO), 1.0, 1e-6)
     coefficients = _weighted_nnls(design, y, weights)
-    for _ in range(MAX_ROUNDS):
+    for _ in range(rounds):
         residual = y - design @ coefficients
         spread = 1.4826 * float(np.median(np.abs(residual))) + 1.0
         # beyond a few hundred sigmas Huber's 1/r still pulls: cap the pull of any one row
@@ -163,10 +179,12 @@ def fit_step_cost(work: StepWork, constant_ns: float | None = None) -> StepCost:
         if done:
             break
     r2 = _trimmed_r2(y, y - design @ coefficients)
-    constant, token, sequence, kv = (float(value) for value in coefficients)
+    constant, token, sequence, kv, *beyond = (float(value) for value in coefficients)
     constant = constant if constant_ns is None else constant_ns
     method = NNLS if r2 >= POOR_FIT_R2 else TOKEN_SHARE
-    return StepCost(constant, token, sequence, kv, len(y), r2, method)
+    return StepCost(
+        constant, token, sequence, kv, len(y), r2, method, knee_tokens or 0, sum(beyond)
+    )  # fmt: skip
 
 
 def _round_shares(elapsed: Ints, shares: Floats) -> Ints:
@@ -181,7 +199,7 @@ def _round_shares(elapsed: Ints, shares: Floats) -> Ints:
 
 
 def _variable_cost(cost: StepCost, work: StepWork) -> Floats:
-    """(n, 3) ns of prefill, decode, recompute before the constant is shared."""
+    """(n, 3) ns of prefill, decode, recompute before what is nobody's own is shared."""
     prefill = work.prefill_tokens.astype(np.float64)
     again = work.recomputed_tokens.astype(np.float64)
     decode = work.decode_sequences.astype(np.float64)
@@ -200,24 +218,44 @@ def _variable_cost(cost: StepCost, work: StepWork) -> Floats:
     return np.stack(parts, axis=1)
 
 
+def _beyond(cost: StepCost, work: StepWork) -> tuple[Floats, Floats, Floats]:
+    """(n, 3) ns that the tokens beyond the knee cost on top: the mean, least and most of what a
+    work adds to an iteration, over the orders in which its works may have joined it."""
+    tokens = np.stack([work.prefill_tokens, work.decode_sequences, work.recomputed_tokens], axis=1)
+    orders = list(itertools.permutations(range(3)))
+    added = np.zeros((len(orders), *tokens.shape))
+    for at, order in enumerate(orders):
+        joined = np.zeros(len(tokens), np.int64)
+        for place in order:
+            before = np.maximum(joined - cost.knee_tokens, 0)
+            joined = joined + tokens[:, place]
+            added[at, :, place] = np.maximum(joined - cost.knee_tokens, 0) - before
+    ns = added * cost.beyond_token_ns
+    return ns.mean(axis=0), ns.min(axis=0), ns.max(axis=0)
+
+
 def split_steps(cost: StepCost, work: StepWork) -> StepParts:
     """Each iteration's elapsed time by work, exact in integers.
 
     What the model does not explain of a step is shared like the constant: the parts are scaled
-    to the printed duration. In steps that only decode everything is decode's.
+    to the printed duration. In steps that only decode everything is decode's. What tokens beyond
+    the knee cost is each work's in the mean of all orders, and in the bounds in any.
     """
-    variable = _variable_cost(cost, work)
-    present = np.stack(
-        [work.prefill_tokens > 0, work.decode_sequences > 0, work.recomputed_tokens > 0], axis=1
-    )
-    variable = np.where(present, variable, 0.0)
-    # a present work whose coefficient is 0 must still be able to take a step it had alone
+    own = _variable_cost(cost, work)
+    mean = least = most = np.zeros_like(own)
+    if cost.usable and cost.beyond_token_ns > 0:
+        mean, least, most = _beyond(cost, work)
+    tokens = np.stack([work.prefill_tokens, work.decode_sequences, work.recomputed_tokens], axis=1)
+    present = tokens > 0
+    variable = np.where(present, own + mean, 0.0)
+    # where the coefficients of all that was done are 0 the constant can only go by tokens
     empty = variable.sum(axis=1) <= 0
-    variable[empty] = present[empty]
+    variable[empty] = tokens[empty]
     idle = ~present.any(axis=1)
     variable[idle, 1] = 1.0
     parts = _round_shares(work.elapsed_ns, variable)
-    low, high = _bounds(cost, work, variable, present)
+    least, most = (np.maximum(variable + end - mean, 0.0) for end in (least, most))
+    low, high = _bounds(cost, work, (variable, least, most), present)
     low, high = np.minimum(low, parts), np.maximum(high, parts)
     return StepParts(
         *(parts[:, i] for i in range(3)),
@@ -226,17 +264,22 @@ def split_steps(cost: StepCost, work: StepWork) -> StepParts:
 
 
 def _bounds(
-    cost: StepCost, work: StepWork, variable: Floats, present: NDArray[np.bool_]
+    cost: StepCost,
+    work: StepWork,
+    variables: tuple[Floats, Floats, Floats],
+    present: NDArray[np.bool_],
 ) -> tuple[Ints, Ints]:
     """(n, 3) low and high of each part: the constant to the others, or to this one.
 
-    Without a model any work of a mixed iteration may be none of it, or nearly all.
+    `variables` are what each work costs beside it: the mean, least and most. Without a model any
+    work of a mixed iteration may be none of it, or nearly all.
     """
     elapsed = work.elapsed_ns[:, None]
+    variable, least, most = variables
     if cost.usable:
         total = variable.sum(axis=1, keepdims=True) + np.float64(cost.constant_ns)
-        low = variable / total * elapsed
-        high = np.where(variable > 0, (variable + cost.constant_ns) / total * elapsed, 0.0)
+        low = least / total * elapsed
+        high = np.where(present, (most + cost.constant_ns) / total * elapsed, 0.0)
     else:
         low, high = np.zeros_like(variable), np.where(variable > 0, elapsed, 0.0)
     alone = present & (present.sum(axis=1, keepdims=True) <= 1)

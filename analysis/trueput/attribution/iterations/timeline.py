@@ -43,14 +43,23 @@ def printed_window(steps: Steps) -> Window:
     low, high = logged - PRINT_DELAY_NS, logged + SECOND_NS
     if len(logged) == 0:
         return Window(low, high, overlapping=False)
-    wall = int(logged[-1] - logged[0]) + SECOND_NS
-    overlapping = int(elapsed[1:].sum()) > wall + PRINT_DELAY_NS
-    before = np.zeros_like(elapsed) if overlapping else elapsed
-    # in the time left after all earlier durations each bound is monotone: a running extreme
-    spent = np.cumsum(before)
-    low = np.maximum.accumulate(low - spent) + spent
-    high = np.minimum.accumulate((high - spent)[::-1])[::-1] + spent
+    narrow = _narrowed(low, high, elapsed)
+    # a stretch that lasted longer than its printed seconds, though pauses made up for it elsewhere
+    overlapping = bool((narrow[0] > narrow[1]).any())
+    low, high = _narrowed(low, high, np.zeros_like(elapsed)) if overlapping else narrow
     return Window(low, np.maximum(high, low), overlapping)
+
+
+def _narrowed(low: Ints, high: Ints, elapsed: Ints) -> tuple[Ints, Ints]:
+    """The bounds of each iteration's end, all earlier ones having taken `elapsed` one by one.
+
+    In the time left after these each bound is monotone: a running extreme.
+    """
+    spent = np.cumsum(elapsed)
+    return (
+        np.maximum.accumulate(low - spent) + spent,
+        np.minimum.accumulate((high - spent)[::-1])[::-1] + spent,
+    )
 
 
 @dataclass(frozen=True)

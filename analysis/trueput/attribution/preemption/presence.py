@@ -36,6 +36,7 @@ def presences(events: Sequence[Event], steps: int) -> list[Presence]:
     A request prefills from its admission to the iteration of its first token, then decodes; a
     preemption interrupts either. What it computes of its prompt and what it computes again is a row
     for each such iteration. Where lines are lost, a prefill is one row from its begin to its end.
+    An engine that schedules ahead of outputs may have one decode that has ended already.
     """
     found: list[Presence] = []
     prefilled = {event.job for event in events if event.kind == PREFILL}
@@ -61,8 +62,20 @@ def presences(events: Sequence[Event], steps: int) -> list[Presence]:
             close(job, step - 1)
         elif event.kind == "resume":
             open_at[job] = (DECODE if job in started else PREFILL, step)
+        elif event.kind == "ghost":
+            found.append(Presence(job, DECODE, _taken_back(found, job, step), step))
         elif event.kind in {PREFILL, RECOMPUTE} and event.tokens > 0:
             found.append(Presence(job, event.kind, step, step, event.tokens))
     for job in sorted(open_at):
         close(job, steps - 1)
     return found
+
+
+def _taken_back(found: list[Presence], job: int, step: int) -> int:
+    """Return where the job's decode began that lasted until `step`, having removed it."""
+    for at in range(len(found) - 1, -1, -1):
+        if found[at].job == job:
+            if found[at].work == DECODE and found[at].last == step - 1:
+                return found.pop(at).first
+            break
+    return step

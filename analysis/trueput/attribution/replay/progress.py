@@ -50,8 +50,9 @@ class Progress:
         if live.job.length is not None and live.out >= live.job.length:
             self.retire(story, live, i + 1, "stop")
             if live.job.stops_early:
-                step, count = story.stopped
-                story.stopped = (i + 1, count + 1 if step == i + 1 else 1)
+                step, jobs = story.stopped
+                others = jobs if step == i + 1 else ()
+                story.stopped = (i + 1, (*others, live.job.index))
 
     def decode(self, live: Live, steps: int) -> None:
         """So many iterations gave a request one token each."""

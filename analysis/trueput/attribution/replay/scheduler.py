@@ -59,8 +59,8 @@ class Scheduler:
         """`old` after step `i`, the running requests at the places `leavers` having left before it.
 
         `pick` skips so many of the arrivals that may be admitted. `ghosts` were given a token once
-        more, because the engine schedules ahead of outputs. Where `is_exact` what the last one
-        wanted was just what the token budget had left.
+        more, because the engine schedules ahead of outputs: who is known where no more had ended.
+        Where `is_exact` what the last one wanted was just what the token budget had left.
         """
         story = old.clone()
         self._allowance.spend(len(story.running) + 1)
@@ -70,6 +70,9 @@ class Scheduler:
             self.progress.retire(story, live, i, "left")
         wanted = self._printed.served(i) - self._reached(story) - ghosts
         story.cost += GHOST * ghosts
+        if ghosts == len(story.stopped[1]):
+            for ended in story.stopped[1]:
+                story.note("ghost", i, ended, 0)
         if wanted < 0 and self.may_preempt:
             self.preempt(story, i, -wanted)
         if wanted > 0:

@@ -144,7 +144,7 @@ class Replay:
         wanted = printed.served(i) - len(story.running)
         if story.stopped[0] == i:
             # even where the counts come out without: a ghost can stand in for a preempted one
-            for ghosts in range(1, min(printed.generation[i], story.stopped[1]) + 1):
+            for ghosts in range(1, min(printed.generation[i], len(story.stopped[1])) + 1):
                 add(GHOST * ghosts, partial(step, story, i, ghosts=ghosts))
         doubtful = plain.cost > story.cost + DOUBT
         for least, chosen, pick in self._leavings(story, i, wanted, doubtful=doubtful):

@@ -88,7 +88,7 @@ class Event:
     Of prefill and recompute it is what was computed: of the prompt for the first time, or again.
     """
 
-    kind: str  # admit, preempt, resume, prefill, recompute, start, stop, left
+    kind: str  # admit, preempt, resume, prefill, recompute, start, stop, left, ghost
     step: int
     job: int
     tokens: int
@@ -123,7 +123,8 @@ class Story:
         self.usual = 0  # blocks that a new request last found in the prefix cache, if it did
         self.is_open = False  # a victim's share of an iteration was made up with another's
         self.wrong_steps: tuple[int, ...] = ()
-        self.stopped = (-1, 0)  # before which step how many may have ended by an end token
+        self.stopped: tuple[int, tuple[int, ...]] = (-1, ())
+        # before which step which jobs may have ended by an end token
 
     def clone(self) -> Story:
         """An independent copy that shares the past."""

@@ -1,6 +1,10 @@
 -- One row per run: GPUs where run.toml says so, GPUs that a profile shows, and engine ranks seen in the engine's records.
+-- Without a word in run.toml the run has as many GPUs as its only engine works on, where a profile shows some of them
+-- and not all. That its devices are GPUs is known from the profile alone.
 SELECT
-  r.run_id, r.gpu_count, g.profiled_gpus,
+  r.run_id,
+  coalesce(r.gpu_count, CASE WHEN r.engine_devices > g.profiled_gpus THEN r.engine_devices END) AS gpu_count,
+  r.gpu_count IS NOT NULL AS is_stated, g.profiled_gpus,
   nullif(greatest(coalesce(t.engines, 0), coalesce(m.engines, 0)), 0) AS engine_ranks
 FROM raw.runs AS r
 LEFT JOIN (SELECT run_id, count(DISTINCT engine) AS engines FROM raw.engine_steps GROUP BY run_id) AS t

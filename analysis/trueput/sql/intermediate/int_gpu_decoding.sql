@@ -47,7 +47,9 @@ WITH untold AS (
     greatest(coalesce(o.output_tokens, 0) - 1, 0) AS tokens, o.output_tokens IS NOT NULL AS is_counted
   FROM int_outcomes AS o
   JOIN slacks AS s ON s.run_id = o.run_id
-  WHERE o.outcome IS NULL OR o.outcome NOT IN ('rejected', 'not_sent')
+  WHERE (o.outcome IS NULL OR o.outcome NOT IN ('rejected', 'not_sent'))
+    -- nor did other traffic decode that was refused, of which there is an access line alone
+    AND NOT (o.request_id IS NULL AND coalesce(refusal_status(o.http_status), false))
 ), flights AS (
   SELECT f.*, CASE WHEN f.is_counted THEN least(1, coalesce(ratio(f.tokens, b.place - coalesce(a.place, 0)), 1)) ELSE 1 END AS weight
   FROM flown AS f

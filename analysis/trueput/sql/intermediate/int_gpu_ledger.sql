@@ -7,7 +7,8 @@
 -- may be idle; inside whole-graph spans as well. Of a device whose clock is not that of the run nothing is known of the window: low is 0 and
 -- high the window in each of its cells. Where a few were lost, idle's low leaves out the gaps in which they may have run.
 -- So it does with gaps while the profiler did work of its own: it may have kept work from the device.
--- What ran in such gaps may be of any work: the high of each cell of work holds them.
+-- What ran in such gaps may be of any work: the high of each cell of work holds them. Where copies were not recorded
+-- any gap may be a copy: idle's low is 0, and the high of copies that others recorded holds the gaps.
 -- Computed once. Few rows, from a long chain of views that is slow to plan when it is read again.
 WITH classes AS (
   SELECT run_id, device_key, class, CAST(sum(time_ns) AS BIGINT) AS class_ns
@@ -36,7 +37,7 @@ WITH classes AS (
   SELECT d.run_id, d.device_key, w.window_ns,
     not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) AS captured_ns,
     coalesce(b.busy_ns, 0) AS busy_ns, coalesce(b.span_ns, 0) AS span_ns, d.is_blind OR d.is_partial OR d.is_astray AS is_blind,
-    d.is_astray, d.is_partial, d.unseen_ns + coalesce(v.idle_ns, 0) AS unseen_ns,
+    d.is_astray, d.is_partial, d.unseen_ns + coalesce(v.idle_ns, 0) AS unseen_ns, d.lacks_copies,
     -- how much of the gaps may have been work of any kind
     least(not_negative(not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) - coalesce(b.busy_ns, 0)),
       CASE WHEN d.is_partial OR d.is_blind AND NOT d.has_spans THEN w.window_ns ELSE d.unseen_ns END) AS hidden_ns
@@ -69,8 +70,13 @@ WITH classes AS (
   JOIN gaps AS d ON d.run_id = x.run_id AND d.device_key = x.device_key
   WHERE d.hidden_ns > 0 AND NOT d.is_astray
   UNION ALL
+  SELECT x.run_id, x.work, x.outcome, 0, 0, not_negative(d.captured_ns - d.busy_ns)
+  FROM (SELECT DISTINCT run_id, work, outcome FROM exact WHERE work = 'copy') AS x
+  JOIN gaps AS d ON d.run_id = x.run_id
+  WHERE d.lacks_copies AND NOT d.is_astray
+  UNION ALL
   SELECT run_id, 'idle', 'none', CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns) END,
-    CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns - unseen_ns) END,
+    CASE WHEN is_blind OR lacks_copies THEN 0 ELSE not_negative(captured_ns - busy_ns - unseen_ns) END,
     CASE WHEN is_astray THEN window_ns ELSE not_negative(captured_ns - busy_ns) + span_ns END
   FROM gaps
   UNION ALL

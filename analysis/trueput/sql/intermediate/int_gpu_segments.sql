@@ -2,34 +2,42 @@
 -- The device's time is cut at every start and end of an operation; a piece is compute where a
 -- compute kernel runs, else communication, else copy (so both are exposed only), else unnamed, a kernel
 -- whose class is not known, else graph_span, which is whatever is no kernel, copy or memset.
--- A piece belongs to the step of the operation of its class that started last; -1 where none is known.
+-- Where operations of a class overlap, the time is that of the one that started first: each has what is left
+-- after all that started before it. A piece belongs to the step of the operation whose time it is; -1 where none is known.
 -- Computed once. The ledger reads it several times, and there are two cuts for each operation.
-WITH edges AS (
+WITH ops AS (
+  SELECT o.run_id, o.device_key, o.gpu_step_ix,
+    greatest(o.start_at_ns, coalesce(w.from_ns, o.start_at_ns)) AS from_ns,
+    least(o.end_at_ns, coalesce(w.to_ns, o.end_at_ns)) AS to_ns,
+    CASE WHEN o.kind = 'kernel' THEN coalesce(o.class, 'unnamed') WHEN o.kind IN ('memcpy', 'memset') THEN 'copy'
+      ELSE 'graph_span' END AS class
+  FROM int_gpu_op_steps AS o
+  JOIN int_gpu_windows AS w ON w.run_id = o.run_id
+  WHERE o.end_at_ns > o.start_at_ns
+    AND (w.from_ns IS NULL OR (o.end_at_ns > w.from_ns AND o.start_at_ns < w.to_ns))
+), alone AS (
+  SELECT run_id, device_key, class, gpu_step_ix, to_ns,
+    greatest(from_ns, max(to_ns) OVER (
+      PARTITION BY run_id, device_key, class ORDER BY from_ns, to_ns, gpu_step_ix
+      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS from_ns
+  FROM ops
+), edges AS (
   SELECT run_id, device_key, at_ns,
-    sum(compute) AS compute, sum(communication) AS communication, sum(copy) AS copy, sum(unnamed) AS unnamed, sum(span) AS span,
-    max(compute_step) AS compute_step, max(communication_step) AS communication_step, max(copy_step) AS copy_step,
-    max(unnamed_step) AS unnamed_step, max(span_step) AS span_step
+    sum(change) FILTER (class = 'compute') AS compute,
+    sum(change) FILTER (class = 'communication') AS communication,
+    sum(change) FILTER (class = 'copy') AS copy,
+    sum(change) FILTER (class = 'unnamed') AS unnamed,
+    sum(change) FILTER (class = 'graph_span') AS span,
+    max(gpu_step_ix) FILTER (class = 'compute' AND change = 1) AS compute_step,
+    max(gpu_step_ix) FILTER (class = 'communication' AND change = 1) AS communication_step,
+    max(gpu_step_ix) FILTER (class = 'copy' AND change = 1) AS copy_step,
+    max(gpu_step_ix) FILTER (class = 'unnamed' AND change = 1) AS unnamed_step,
+    max(gpu_step_ix) FILTER (class = 'graph_span' AND change = 1) AS span_step
   FROM (
-    SELECT o.run_id, o.device_key, e.at_ns,
-      CASE WHEN o.kind = 'kernel' AND o.class = 'compute' THEN e.change ELSE 0 END AS compute,
-      CASE WHEN o.kind = 'kernel' AND o.class = 'communication' THEN e.change ELSE 0 END AS communication,
-      CASE WHEN o.kind IN ('memcpy', 'memset') THEN e.change ELSE 0 END AS copy,
-      CASE WHEN o.kind = 'kernel' AND o.class IS NULL THEN e.change ELSE 0 END AS unnamed,
-      CASE WHEN o.kind IN ('kernel', 'memcpy', 'memset') THEN 0 ELSE e.change END AS span,
-      CASE WHEN e.change = 1 AND o.kind = 'kernel' AND o.class = 'compute' THEN o.gpu_step_ix END AS compute_step,
-      CASE WHEN e.change = 1 AND o.kind = 'kernel' AND o.class = 'communication' THEN o.gpu_step_ix END AS communication_step,
-      CASE WHEN e.change = 1 AND o.kind IN ('memcpy', 'memset') THEN o.gpu_step_ix END AS copy_step,
-      CASE WHEN e.change = 1 AND o.kind = 'kernel' AND o.class IS NULL THEN o.gpu_step_ix END AS unnamed_step,
-      CASE WHEN e.change = 1 AND o.kind NOT IN ('kernel', 'memcpy', 'memset') THEN o.gpu_step_ix END AS span_step
-    FROM int_gpu_op_steps AS o
-    JOIN int_gpu_windows AS w ON w.run_id = o.run_id,
-    LATERAL (
-      SELECT greatest(o.start_at_ns, coalesce(w.from_ns, o.start_at_ns)) AS at_ns, 1 AS change
-      UNION ALL
-      SELECT least(o.end_at_ns, coalesce(w.to_ns, o.end_at_ns)), -1
-    ) AS e
-    WHERE o.end_at_ns > o.start_at_ns
-      AND (w.from_ns IS NULL OR (o.end_at_ns > w.from_ns AND o.start_at_ns < w.to_ns))
+    SELECT a.run_id, a.device_key, a.class, a.gpu_step_ix, e.at_ns, e.change
+    FROM alone AS a,
+    LATERAL (SELECT a.from_ns AS at_ns, 1 AS change UNION ALL SELECT a.to_ns, -1) AS e
+    WHERE a.to_ns > a.from_ns
   )
   GROUP BY run_id, device_key, at_ns
 ), pieces AS (

@@ -2,7 +2,8 @@
 -- Formula: the parts of the kept stretches inside the window; kernels alone, and with the copies and
 -- memsets that ran while no kernel did. Where no stretches are kept, from the operations.
 -- is_bound: captures of the device hide operations (int_gpu_hidden), so that it was busy for at least as
--- long; or their clock is not that of the run, and nothing is known.
+-- long; they lack its copies, which the union of kernels alone does not need; or their clock is not that of
+-- the run, and nothing is known.
 -- 0 only where such operations were captured at other times, none can be hidden, and operations of the
 -- device lie on both sides of the window; else a union of nothing has no row.
 -- device and window_ns are those of the device's own row and of the run's window.
@@ -27,10 +28,12 @@ WITH windows AS MATERIALIZED (
   UNION ALL
   SELECT run_id, device_key, metric, busy_ns FROM int_gpu_op_unions
 )
-SELECT u.run_id, u.device_key, d.device, u.metric, u.busy_ns, w.window_ns, h.is_blind OR h.is_partial OR h.is_astray OR h.unseen_ns > 0 AS is_bound
+SELECT u.run_id, u.device_key, d.device, u.metric, u.busy_ns, w.window_ns,
+  h.is_blind OR h.is_partial OR h.is_astray OR h.unseen_ns > 0 OR (h.lacks_copies AND u.metric = 'gpu_op_union') AS is_bound
 FROM unions AS u
 JOIN int_gpu_device_numbers AS d ON d.run_id = u.run_id AND d.device_key = u.device_key
 JOIN int_gpu_hidden AS h ON h.run_id = u.run_id AND h.device_key = u.device_key
 JOIN int_gpu_windows AS w ON w.run_id = u.run_id
 WHERE u.busy_ns > 0
-  OR (w.from_ns < w.to_ns AND h.first_op_ns <= w.from_ns AND h.last_op_ns >= w.to_ns AND NOT h.is_blind AND NOT h.is_partial AND NOT h.is_astray)
+  OR (w.from_ns < w.to_ns AND h.first_op_ns <= w.from_ns AND h.last_op_ns >= w.to_ns AND NOT h.is_blind AND NOT h.is_partial AND NOT h.is_astray
+    AND NOT (h.lacks_copies AND u.metric = 'gpu_op_union'))

@@ -9,14 +9,14 @@ WITH has AS (
     coalesce(t.steps, 0) AS steps, coalesce(g.operations, 0) AS operations,
     k.run_id IS NOT NULL AS has_telemetry,
     coalesce(h.is_blind, false) AS is_blind, coalesce(h.is_partial, false) AS is_partial, coalesce(h.is_astray, false) AS is_astray,
-    coalesce(h.is_short, false) AS is_short,
+    coalesce(h.is_short, false) AS is_short, coalesce(h.is_bare, false) AS is_bare,
     coalesce(m.computed, 0) AS conservation_counters, coalesce(m.scrapes, 0) AS scrapes,
     v.run_id IS NOT NULL AS has_victims,
     x.preemptions, x.all_preemptions, x.evidence AS preemption_evidence,
     p.slo, w.basis AS window_basis,
     coalesce(w.is_observed, true) AS is_observed, j.run_id IS NOT NULL AS is_beyond,
     z.basis AS recompute_basis, b.basis AS whole_recompute_basis, z.method AS recompute_method,
-    l.aggregates, o.ends_open, o.planned, o.checked, u.run_id IS NOT NULL AS finished_only, d.gpu_count,
+    l.aggregates, o.ends_open, o.planned, o.checked, u.run_id IS NOT NULL AS finished_only, d.gpu_count, d.is_stated,
     s.unsure, s.unsure_file, y.uncovered, coalesce(ap.is_in_part, false) AS in_part
   FROM raw.runs AS r
   LEFT JOIN int_run_facts AS f ON f.run_id = r.run_id
@@ -36,7 +36,7 @@ WITH has AS (
   ) AS k ON k.run_id = r.run_id
   LEFT JOIN (
     SELECT run_id, bool_or(is_blind) AS is_blind, bool_or(is_partial) AS is_partial, bool_or(is_astray) AS is_astray,
-      bool_or(unseen_ns > 0) AS is_short
+      bool_or(unseen_ns > 0) AS is_short, bool_or(lacks_copies) AS is_bare
     FROM int_gpu_hidden GROUP BY run_id
   ) AS h ON h.run_id = r.run_id
   LEFT JOIN (
@@ -130,16 +130,18 @@ WITH has AS (
        WHEN is_partial THEN 'profile that lost operations: unions are at least, idle at most'
        WHEN is_blind THEN 'profile without the kernels of graph launches: unions are at least, idle at most'
        WHEN is_short THEN 'profile that lost a few operations: unions are at least'
+       WHEN is_bare THEN 'profile of kernels without copies: gpu_op_union is at least, idle at most'
        WHEN operations > 0 THEN 'profile' WHEN has_telemetry THEN 'telemetry: shares of time in which something ran, not what ran'
        WHEN steps > 0 THEN 'engine steps: time in iterations, not GPU time' END,
      'improve': CASE WHEN is_astray THEN 'record profile and log on machines whose clocks agree'
        WHEN is_partial THEN 'give a profile that holds every operation: `trueput doctor` says what this one lost'
        WHEN is_blind THEN 'profile every kernel of a graph (nsys: --cuda-graph-trace=node), or run with --enforce-eager'
+       WHEN is_bare THEN 'give the trace of memory copies beside that of kernels'
        WHEN uncovered IS NOT NULL THEN concat('keep the engine''s whole record: ', uncovered)
        WHEN operations = 0 AND steps = 0 AND NOT has_telemetry THEN 'run the engine with --enable-logging-iteration-details, or under a profiler' END},
     {'question': 'figures per GPU',
      'best_basis': CASE WHEN gpu_count IS NOT NULL THEN 'reported' ELSE 'unknown' END,
-     'source': CASE WHEN gpu_count IS NOT NULL THEN 'run.toml' END,
+     'source': CASE WHEN is_stated THEN 'run.toml' WHEN gpu_count IS NOT NULL THEN 'the parallel sizes of the engine' END,
      'improve': CASE WHEN gpu_count IS NULL THEN 'put gpu_count into run.toml' END},
     {'question': 'clocks on one scale',
      'best_basis': CASE WHEN coalesce(unsure, 0) = 0 THEN 'measured' ELSE 'unknown' END,

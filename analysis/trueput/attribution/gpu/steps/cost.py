@@ -16,6 +16,7 @@ import numpy as np
 
 from trueput.attribution.gpu.profile.marks import Bools
 from trueput.attribution.gpu.steps.busy import Busy
+from trueput.attribution.gpu.steps.knee import fit_line_or_knee
 from trueput.attribution.iterations.cost import (
     TRIMMED_RATIO,
     StepCost,
@@ -50,14 +51,16 @@ def fit_gpu_cost(work: StepWork, busy: Busy) -> GpuCost:
     """
     hidden = busy.is_hidden
     if busy.hidden_share <= MANY_HIDDEN:
-        return GpuCost(fit_step_cost(work))
+        best, *others = fit_line_or_knee(work)
+        return GpuCost(best, tuple(others))
     shown = fit_step_cost(_some(work, ~hidden))
     spanned = hidden & busy.is_spanned
     if not spanned.any():
         return GpuCost(shown, (shown, *_constants(shown, _some(work, ~hidden))))
     known = ~hidden | spanned
-    best = fit_step_cost(_some(replace(work, elapsed_ns=busy.most_ns), known))
-    return GpuCost(best, (shown if shown.usable else fit_step_cost(_some(work, known)),))
+    best, *others = fit_line_or_knee(_some(replace(work, elapsed_ns=busy.most_ns), known))
+    own = shown if shown.usable else fit_step_cost(_some(work, known))
+    return GpuCost(best, (*others, own))
 
 
 def split_gpu_steps(cost: GpuCost, work: StepWork) -> StepParts:
