@@ -123,8 +123,8 @@ def test_a_stretch_of_a_long_log_is_found_without_a_clock(engine: Engine) -> Non
 
 
 def only_decoding(count: int, *, varied: bool) -> tuple[pa.Table, Marks]:
-    """An engine that decodes for three all the time, and all of its steps; iterations take 10 ms, or
-    3 % more or less."""
+    """An engine that always decodes for three, and all of its steps; each takes 10 ms, or 3 % more
+    or less."""
     engine = [Iteration(0, 3)] * count
     log, (marks, _) = log_of(engine), profile_of(engine, lambda _: True)
     if not varied:

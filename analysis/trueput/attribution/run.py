@@ -37,7 +37,7 @@ PROBLEM_CODES = {
     "ATTR008": "Nothing ties the clock of a profile to that of the others; it is not counted.",
     "ATTR009": "A profile lies outside the run's requests and iterations: none of it is counted.",
     "ATTR010": "The steps of a profile are at other times than the same steps elsewhere.",
-    "ATTR011": "The steps of a profile are no stretch of the log's iterations.",
+    "ATTR011": "The steps of a profile are no stretch of the log's iterations, or may be several.",
     "ATTR012": "Grouping the events of requests failed; each question does it again.",
     "ATTR013": "Ids that name several requests; they are told apart by what the files hold.",
     "ATTR014": "Records of requests that stand in the files twice; each is counted once.",
