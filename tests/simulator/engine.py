@@ -302,7 +302,8 @@ class Engine:
             self._deliver(one, now)
             if one.produced >= one.length:
                 one.finished_at = now
-                self.running.remove(one)
+                # preempted while its last token was on its way, it waits
+                (self.running if one in self.running else self.waiting).remove(one)
                 self.pool.release(one)
         step.kv_used = self.pool.used_ratio
         step.running, step.waiting = len(self.running), len(self.waiting)

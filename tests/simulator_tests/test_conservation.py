@@ -47,6 +47,20 @@ def test_all_blocks_come_back(name: str) -> None:
     assert not engine.running
 
 
+def test_a_request_may_end_while_it_waits_to_be_computed_again() -> None:
+    """Its last token was on its way when it was preempted."""
+    config = SCENARIOS["troubled"].replace(
+        async_scheduling=True, prefix_caching=True, abort_ratio=0.25, workload_seed=81, requests=50
+    )
+    engine = Engine(config, 6002)
+    run = engine.serve()
+    assert len(engine.pool.free) == engine.pool.capacity
+    assert not engine.waiting
+    assert not engine.running
+    ended = [one for one in run.requests if one.produced == one.length > 0]
+    assert any(one.preempted_at is not None for one in ended)
+
+
 @pytest.mark.parametrize("name", VARIED)
 def test_phases_sum_and_are_not_negative(name: str) -> None:
     rows = request_truth(run_of(name), "x-")
