@@ -96,6 +96,14 @@ def ledger_page(basis: str, time_ns: int, high_ns: int) -> str:
     return out.getvalue()
 
 
+def test_what_may_be_some_and_is_not_seen_is_not_printed_as_none() -> None:
+    for high_ns, time in ((0, "0 ns"), (90, "-")):
+        (line,) = (
+            line for line in ledger_page("bounded", 0, high_ns).splitlines() if "idle  " in line
+        )
+        assert line.split()[:2] == ["idle", time.split()[0]]
+
+
 @pytest.mark.parametrize(
     ("basis", "time_ns", "caption"),
     [
@@ -256,8 +264,9 @@ def test_how_mixed_steps_are_divided_is_told(
     method: str, r2: float | None, works: tuple[str, ...], said: str | None
 ) -> None:
     cell: dict[str, Any] = {"window_ns": 100, "devices": 1, "basis": "inferred", "outcome": "good"}
-    rows = [{**cell, "work": work, "time_ns": 10} for work in works]
-    rows.append({**cell, "work": "idle", "outcome": "none", "time_ns": 0, "basis": "measured"})
+    rows = [{**cell, "work": work, "time_ns": 10, "time_ns_high": 10} for work in works]
+    rows.append({**cell, "work": "idle", "outcome": "none", "time_ns": 0,
+                 "time_ns_high": 0, "basis": "measured"})  # fmt: skip
     fitted = {"method": method, "trimmed_r2": r2, "steps_fitted": 1203}
     found: dict[str, Any] = {"gpu_ledger": rows, "gpu_idle": [], "gpu_step_cost": [fitted]}
     out = io.StringIO()

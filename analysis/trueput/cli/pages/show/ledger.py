@@ -54,9 +54,12 @@ def _cells(console: Console, rows: list[Row]) -> tuple[list[str], list[list[Any]
     )]  # fmt: skip
     lines = []
     for work in works:
-        cells = {r["outcome"]: r["time_ns"] for r in rows if r["work"] == work}
+        mine = [r for r in rows if r["work"] == work]
+        cells = {r["outcome"]: r["time_ns"] for r in mine}
         known = [t for t in cells.values() if t is not None]
-        total = sum(known) if known else None
+        # what may be some and is not seen is not printed as none
+        open_ = not sum(known) and any(r["time_ns_high"] for r in mine)
+        total = sum(known) if known and not open_ else None
         whole = rows[0]["window_ns"] * rows[0]["devices"]
         share = total / whole if total is not None and whole else None
         line = [work, span(total), percent(share), bar(share, 12)]
