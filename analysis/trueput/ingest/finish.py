@@ -15,6 +15,7 @@ from trueput.ingest.captures import (
     gpus_unseen,
     mark_every_operation,
     mark_off_clock,
+    mark_unmade,
     mark_waits,
     overheads,
     tell_losses,
@@ -86,6 +87,7 @@ def finish(work: Work, digest: str) -> tuple[Manifest, Ingested]:
             work.problems.append((None, output.made_while_written[table](error)))
     work.problems += gpus_unseen(work, parts.get("gpu_op_totals", []), facts)
     mark_waits(work, parts, output.aside)
+    mark_unmade(work, parts, output)
     counts.update(overheads(work, parts))
     put("runs", [run_row(work, digest, facts, output, usable)])
     put("sources", source_rows(work, output))

@@ -38,6 +38,8 @@ SELECT
   -- a gap of a capture that hides or lost operations is unattributed: idle is only known to be at most its high
   CASE WHEN g.work = 'idle' AND g.time_ns_low < g.time_ns_high THEN 'bounded'
     WHEN g.work = 'idle' THEN 'measured' WHEN g.work = 'unattributed' THEN 'unknown'
+    -- nothing of it is shown: only how much was lost at most
+    WHEN g.time_ns = 0 AND p.run_id IS NOT NULL THEN 'bounded'
     -- whose it was is inferred; where nothing of that kind is said to be anyone's its time alone remains
     WHEN g.work IN ('communication', 'copy') AND g.outcome = 'unknown'
       AND count(*) OVER (PARTITION BY g.run_id, g.work) = 1
@@ -46,9 +48,11 @@ SELECT
     ELSE 'inferred' END AS basis
 FROM int_gpu_ledger AS g
 LEFT JOIN int_gpu_recompute_untold AS u ON u.run_id = g.run_id
+LEFT JOIN (SELECT DISTINCT h.run_id FROM int_gpu_hidden AS h WHERE h.is_partial) AS p ON p.run_id = g.run_id
 WHERE g.time_ns > 0 OR g.work = 'idle'
-  -- work that an annotation does not tell may be there
+  -- work that an annotation does not tell may be there, and any that the profile lost
   OR (g.work IN ('prefill', 'decode') AND g.time_ns_high > 0)
+  OR (p.run_id IS NOT NULL AND g.time_ns_high > 0 AND NOT (g.work = 'recompute' AND u.run_id IS NOT NULL))
 UNION ALL
 SELECT p.run_id, 'recompute', 'unknown', NULL, NULL, NULL, NULL, max(p.window_ns), CAST(max(p.devices) AS BIGINT), 'unknown'
 FROM int_gpu_ledger AS p
