@@ -49,10 +49,12 @@ SELECT
 FROM int_gpu_ledger AS g
 LEFT JOIN int_gpu_recompute_untold AS u ON u.run_id = g.run_id
 LEFT JOIN (SELECT DISTINCT h.run_id FROM int_gpu_hidden AS h WHERE h.is_partial) AS p ON p.run_id = g.run_id
+LEFT JOIN int_gpu_ledger AS k ON k.run_id = g.run_id AND k.work = g.work AND k.outcome = 'unknown' AND k.time_ns > 0
 WHERE g.time_ns > 0 OR g.work = 'idle'
-  -- work that an annotation does not tell may be there, and any that the profile lost
+  -- work that an annotation does not tell may be there
   OR (g.work IN ('prefill', 'decode') AND g.time_ns_high > 0)
-  OR (p.run_id IS NOT NULL AND g.time_ns_high > 0 AND NOT (g.work = 'recompute' AND u.run_id IS NOT NULL))
+  -- and so may any that the profile lost, but where it may as well be of the unknown outcome that is shown
+  OR (p.run_id IS NOT NULL AND g.time_ns_high > 0 AND k.run_id IS NULL AND NOT (g.work = 'recompute' AND u.run_id IS NOT NULL))
 UNION ALL
 SELECT p.run_id, 'recompute', 'unknown', NULL, NULL, NULL, NULL, max(p.window_ns), CAST(max(p.devices) AS BIGINT), 'unknown'
 FROM int_gpu_ledger AS p
