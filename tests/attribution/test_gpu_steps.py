@@ -97,6 +97,7 @@ def test_busy_is_the_union_of_the_kernels_that_the_step_launched(tmp_path: Path)
     busy = busy_by_step(parts, marks)
     assert busy.step.tolist() == [0, 1]  # the third step launched nothing
     assert busy.ns.tolist() == busy.most_ns.tolist() == [30, 21]
+    assert busy.kernels.tolist() == [2, 3]
     assert not busy.is_hidden.any()
 
 

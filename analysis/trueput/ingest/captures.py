@@ -9,10 +9,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from trueput.attribution.run_io import RunOutput
+from trueput.clock import ClockKind
 from trueput.ingest.losses import (
     Losses,
     copies_untraced,
     has_open_gaps,
+    is_told,
     kernels_untraced,
     losses_of_steps,
 )
@@ -70,6 +73,40 @@ def mark_waits(work: Work, parts: Mapping[str, list[Path]], aside: Mapping[str, 
     known = {r.source_id for r in told} | aside.keys()
     found = [one for path in busy for one in waited(path, operations, launches, known)]
     tell_losses(work, losses_of_steps(work.results, found))
+
+
+def mark_unmade(work: Work, parts: Mapping[str, list[Path]], output: RunOutput) -> None:
+    """Mark the captures whose steps cannot have made the tokens that requests got."""
+    needed = {"gpu_ops", "gpu_launches", "gpu_ranges"}
+    if not all(parts.get(table) for table in (*needed, "requests")):
+        return
+    from trueput.attribution.gpu.losses.served import served
+    from trueput.attribution.gpu.losses.unmade_tokens import unmade_tokens
+
+    uncertain = _uncertain(work, output)
+    told = {r.source_id for r in work.results if (c := r.parts.get("gpu_captures")) and is_told(c)}
+    files = {
+        r.source_id: r.parts
+        for r in work.results
+        if needed | {"gpu_captures"} <= r.parts.keys()
+        and r.source_id in uncertain
+        and r.source_id not in told | output.aside.keys()
+    }
+    if files:
+        found = unmade_tokens(files, served(parts["requests"], uncertain))
+        tell_losses(work, losses_of_steps(work.results, found))
+
+
+def _uncertain(work: Work, output: RunOutput) -> dict[str, int]:
+    """Return the files whose instants are in UTC, and how uncertain that is (ns)."""
+    found: dict[str, int] = {}
+    for result in work.results:
+        fit = output.clock_fits.get(result.source_id)
+        if fit is not None and fit.offset_ns is not None:
+            found[result.source_id] = fit.uncertainty_ns or 0
+        elif result.moved_ns or result.clock.kind is ClockKind.UTC:
+            found[result.source_id] = result.clock.uncertainty_ns or 0
+    return found
 
 
 def gpus_unseen(

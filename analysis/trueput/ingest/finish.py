@@ -16,6 +16,7 @@ from trueput.ingest.captures import (
     mark_bare,
     mark_every_operation,
     mark_off_clock,
+    mark_unmade,
     mark_waits,
     overheads,
     tell_losses,
@@ -88,6 +89,7 @@ def finish(work: Work, digest: str) -> tuple[Manifest, Ingested]:
     work.problems += gpus_unseen(work, parts.get("gpu_op_totals", []), facts)
     mark_bare(work, output.aside)
     mark_waits(work, parts, output.aside)
+    mark_unmade(work, parts, output)
     counts.update(overheads(work, parts))
     put("runs", [run_row(work, digest, facts, output, usable)])
     put("sources", source_rows(work, output))

@@ -196,6 +196,12 @@ def has_open_gaps(result: FileResult) -> bool:
     return any(any(_column(captured, name)) for name in names)
 
 
+def is_told(captured: Path) -> bool:
+    """Return whether the gaps of a capture are known to say nothing: so much is lost, or its clock
+    is another."""
+    return any(any(_column(captured, name)) for name in ("operations_lost", "off_clock"))
+
+
 def _has_kernels(result: FileResult) -> bool:
     part = result.parts.get("gpu_captures")
     if part is None:

@@ -64,9 +64,19 @@ WITH classes AS (
   FROM exact AS x
   JOIN gaps AS d ON d.run_id = x.run_id AND d.device_key = x.device_key
   UNION ALL
-  -- what ran in such gaps
+  -- what ran in such gaps: any work that the run is known to have had, whichever device shows it
   SELECT x.run_id, x.work, x.outcome, 0, 0, d.hidden_ns
-  FROM (SELECT DISTINCT run_id, device_key, work, outcome FROM exact WHERE work <> 'unattributed') AS x
+  FROM (
+    SELECT run_id, work, outcome, device_key FROM exact WHERE work <> 'unattributed'
+    UNION
+    SELECT p.run_id, p.work, p.outcome, h.device_key
+    FROM (
+      SELECT run_id, work, outcome FROM exact WHERE work <> 'unattributed'
+      UNION
+      SELECT run_id, work, outcome FROM int_gpu_losable
+    ) AS p
+    JOIN gaps AS h ON h.run_id = p.run_id AND h.is_partial
+  ) AS x
   JOIN gaps AS d ON d.run_id = x.run_id AND d.device_key = x.device_key
   WHERE d.hidden_ns > 0 AND NOT d.is_astray
   UNION ALL

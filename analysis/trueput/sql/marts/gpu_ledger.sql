@@ -38,6 +38,8 @@ SELECT
   -- a gap of a capture that hides or lost operations is unattributed: idle is only known to be at most its high
   CASE WHEN g.work = 'idle' AND g.time_ns_low < g.time_ns_high THEN 'bounded'
     WHEN g.work = 'idle' THEN 'measured' WHEN g.work = 'unattributed' THEN 'unknown'
+    -- nothing of it is shown: only how much was lost at most
+    WHEN g.time_ns = 0 AND p.run_id IS NOT NULL THEN 'bounded'
     -- whose it was is inferred; where nothing of that kind is said to be anyone's its time alone remains
     WHEN g.work IN ('communication', 'copy') AND g.outcome = 'unknown'
       AND count(*) OVER (PARTITION BY g.run_id, g.work) = 1
@@ -46,9 +48,13 @@ SELECT
     ELSE 'inferred' END AS basis
 FROM int_gpu_ledger AS g
 LEFT JOIN int_gpu_recompute_untold AS u ON u.run_id = g.run_id
+LEFT JOIN (SELECT DISTINCT h.run_id FROM int_gpu_hidden AS h WHERE h.is_partial) AS p ON p.run_id = g.run_id
+LEFT JOIN int_gpu_ledger AS k ON k.run_id = g.run_id AND k.work = g.work AND k.outcome = 'unknown' AND k.time_ns > 0
 WHERE g.time_ns > 0 OR g.work = 'idle'
   -- work that an annotation does not tell may be there
   OR (g.work IN ('prefill', 'decode') AND g.time_ns_high > 0) OR (g.work = 'recompute' AND g.time_ns_high > 0 AND u.run_id IS NULL)
+  -- and so may any that the profile lost, but where it may as well be of the unknown outcome that is shown
+  OR (p.run_id IS NOT NULL AND g.time_ns_high > 0 AND k.run_id IS NULL AND NOT (g.work = 'recompute' AND u.run_id IS NOT NULL))
 UNION ALL
 SELECT p.run_id, 'recompute', 'unknown', NULL, NULL, NULL, NULL, max(p.window_ns), CAST(max(p.devices) AS BIGINT), 'unknown'
 FROM int_gpu_ledger AS p

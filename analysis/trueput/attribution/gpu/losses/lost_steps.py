@@ -22,6 +22,7 @@ from trueput.attribution.gpu.losses.empty_steps import empty_steps, first_after
 from trueput.attribution.gpu.losses.holes import Reach
 from trueput.attribution.gpu.losses.only_communication import uncomputed
 from trueput.attribution.gpu.losses.uncopied import uncopied
+from trueput.attribution.gpu.losses.ungraphed_steps import ungraphed_steps
 from trueput.attribution.gpu.losses.unseen import is_compute_launch
 from trueput.attribution.gpu.profile.idle_within import idle_within
 from trueput.attribution.gpu.profile.marks import (
@@ -100,6 +101,8 @@ def lost_steps(
         matched = bool((where >= 0).any())
         if mine is not None:
             found += _annotated(source, operations, calls, mine)
+            if calls is not None and not any(f.source == source for f in found):
+                found += _ungraphed(source, operations, calls, mine)
         if matched and mine is not None:
             found += _between(source, operations, calls, mine, where, iterations)
         elif source in dated and not any(f.source == source for f in found):
@@ -131,6 +134,14 @@ def _annotated(
     if not seen.empty:
         return []
     what = "annotated steps show neither a kernel nor its launch"
+    return [LostSteps(source, seen.empty, seen.steps, what, seen.idle_ns, seen.span_ns)]
+
+
+def _ungraphed(source: str, operations: Path, launches: Path, marks: Marks) -> list[LostSteps]:
+    seen = ungraphed_steps(operations, launches, marks)
+    if not seen.empty:
+        return []
+    what = "annotated steps that decode show neither a graph nor a model's kernels"
     return [LostSteps(source, seen.empty, seen.steps, what, seen.idle_ns, seen.span_ns)]
 
 

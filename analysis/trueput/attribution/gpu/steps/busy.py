@@ -72,6 +72,8 @@ class Busy:
     """The union of compute kernels, the mean over the devices that ran some."""
     most_ns: Ints
     """The same with the spans of graphs whose operations are not shown."""
+    kernels: Ints
+    """How many compute kernels it ran, on all its devices."""
     is_hidden: Bools
     """Whether it launched such a graph."""
     is_spanned: Bools
@@ -121,11 +123,13 @@ def busy_by_step(parts: Mapping[str, Sequence[Path]], marks: Marks) -> Busy:
     own, own_ns = _mean_of_devices(ran)
     ns: Ints = np.zeros(step.size, np.int64)
     ns[np.searchsorted(step, own)] = own_ns
+    kernels = np.bincount(np.concatenate([step[:0], *(piece.step for piece in ran)]))
     launched = _steps([mine.step for mine in calls.values()])
     hidden = _steps([mine.step[mine.hidden()] for mine in calls.values()])
     untold = _steps([mine.step[mine.hidden() & ~mine.spanned] for mine in calls.values()])
     share = hidden.size / max(launched.size, 1)
-    return Busy(step, ns, most_ns, np.isin(step, hidden), ~np.isin(step, untold), share)
+    of_step: Ints = np.append(kernels, 0)[np.minimum(step, kernels.size)].astype(np.int64)
+    return Busy(step, ns, most_ns, of_step, np.isin(step, hidden), ~np.isin(step, untold), share)
 
 
 def _steps(pieces: Sequence[Ints]) -> Ints:

@@ -31,6 +31,10 @@ MANY_HIDDEN: Final = TRIMMED_RATIO
 MOST_SCATTER: Final = 2.0
 CONSTANTS: Final = 16
 """Constants that are tried, evenly spaced."""
+LEAST_KERNELS: Final = 1 / 3
+"""Decoding runs every layer as prefill does: no fewer kernels than so many of its."""
+FEW: Final = 3
+"""Of fewer steps nothing is concluded."""
 _WORKS: Final = ("prefill", "decode", "recompute")
 
 
@@ -49,8 +53,15 @@ def fit_gpu_cost(work: StepWork, busy: Busy) -> GpuCost:
     where these are too few, all with their own kernels alone. Without spans only steps that hide
     nothing count, and the bounds hold every constant that they allow.
     """
+    lacking = _lacking(work, busy)
+    is_damaged = bool(lacking.mean() > MANY_HIDDEN) if lacking.size else False
+    if is_damaged:
+        work, busy = _some(work, ~lacking), busy.of(~lacking)
     hidden = busy.is_hidden
     if busy.hidden_share <= MANY_HIDDEN:
+        if is_damaged:
+            best = fit_step_cost(work)
+            return GpuCost(best, (best, *_constants(best, work)))
         best, *others = fit_line_or_knee(work)
         return GpuCost(best, tuple(others))
     shown = fit_step_cost(_some(work, ~hidden))
@@ -75,6 +86,20 @@ def split_gpu_steps(cost: GpuCost, work: StepWork) -> StepParts:
             bounds[high] = np.maximum(getattr(parts, high), getattr(read, high))
         parts = replace(parts, **bounds)
     return parts if all(other.usable for other in cost.others) else _open(parts, work)
+
+
+def _lacking(work: StepWork, busy: Busy) -> Bools:
+    """Return which steps that only decode ran so few kernels that they lost some with their launch.
+
+    Fitted as they are they would make decoding seem cheap, and mixed steps all prefill.
+    """
+    alone = (work.prefill_tokens == 0) & (work.recomputed_tokens == 0)
+    whole = ~alone & ~busy.is_hidden
+    if whole.sum() < FEW:
+        return np.zeros(alone.size, np.bool_)
+    few = busy.kernels <= LEAST_KERNELS * float(np.median(busy.kernels[whole]))
+    found: Bools = few & alone & ~busy.is_hidden
+    return found
 
 
 def _open(parts: StepParts, work: StepWork) -> StepParts:
