@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from fixture_folder import fixture_folder
 from ingest.made import write_log
 from ingest.traces import Held, kernel, launch, write
 
@@ -116,3 +119,19 @@ def test_what_is_off_the_clock_measures_nothing_in_the_window(tmp_path: Path, la
         assert idle[0] >= idle[1]  # of the second rank all of it may be
     (source,) = held.rows("SELECT best_basis FROM evidence WHERE question = 'GPU activity'")
     assert source == ("bounded" if is_off else "measured",)
+
+
+def test_a_recorded_profile_is_the_stretch_of_the_log_that_took_as_long(tmp_path: Path) -> None:
+    """90 steps in the midst of 2,259: when each was printed and how long it took agree."""
+    run = tmp_path / "run"
+    shutil.copytree(fixture_folder("vllm_cpu") / "torch_profile", run)
+    steps = Held(run).rows(
+        "SELECT g.step_ix - g.gpu_step_ix, g.end_at_ns - g.start_at_ns, t.elapsed_ns,"
+        " g.end_at_ns - t.logged_at_ns FROM raw.gpu_steps AS g JOIN raw.engine_steps AS t"
+        " ON t.run_id = g.run_id AND t.step_ix = g.step_ix"
+    )
+    assert len(steps) == 90
+    assert len({shift for shift, *_ in steps}) == 1
+    took, printed = np.array(steps)[:, 1:3].T
+    assert np.corrcoef(took, printed)[0, 1] > 0.99
+    assert all(0 <= late < 1_000_000_000 for *_, late in steps)
