@@ -156,6 +156,15 @@ def test_drafts_make_several_tokens_a_step(tmp_path: Path) -> None:
     assert found == [("profile", 95 * 8 + 5 * 2, 30 * (1 + 19 * 4))]
 
 
+def test_drafts_of_a_step_in_ten_make_their_tokens_too(tmp_path: Path) -> None:
+    """As of an engine that looks for what it drafts in the prompt, and seldom finds it."""
+
+    def seldom(step: Step) -> Step:
+        return Step(step.number, drafts=3 if step.number % STEPS in (7, 13) else 0)
+
+    assert asked(tmp_path, seldom, spans(output_tokens=STEPS + 2 * 3)) == []
+
+
 @pytest.mark.parametrize("every", [5, 50])
 def test_steps_that_lost_their_annotation_alone_made_their_tokens(
     tmp_path: Path, every: int

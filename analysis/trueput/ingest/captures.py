@@ -75,13 +75,16 @@ def mark_waits(work: Work, parts: Mapping[str, list[Path]], aside: Mapping[str, 
     tell_losses(work, losses_of_steps(work.results, found))
 
 
-def mark_unmade(work: Work, parts: Mapping[str, list[Path]], output: RunOutput) -> None:
+def mark_unmade(
+    work: Work, parts: Mapping[str, list[Path]], output: RunOutput, facts: Mapping[str, Any]
+) -> None:
     """Mark the captures whose steps cannot have made the tokens that requests got."""
     needed = {"gpu_ops", "gpu_launches", "gpu_ranges"}
     if not all(parts.get(table) for table in (*needed, "requests")):
         return
     from trueput.attribution.gpu.losses.served import served
     from trueput.attribution.gpu.losses.unmade_tokens import unmade_tokens
+    from trueput.attribution.gpu.steps.division import speculated_tokens
 
     uncertain = _uncertain(work, output)
     told = {r.source_id for r in work.results if (c := r.parts.get("gpu_captures")) and is_told(c)}
@@ -93,7 +96,8 @@ def mark_unmade(work: Work, parts: Mapping[str, list[Path]], output: RunOutput) 
         and r.source_id not in told | output.aside.keys()
     }
     if files:
-        found = unmade_tokens(files, served(parts["requests"], uncertain))
+        records = served(parts["requests"], uncertain)
+        found = unmade_tokens(files, records, speculated_tokens(facts))
         tell_losses(work, losses_of_steps(work.results, found))
 
 

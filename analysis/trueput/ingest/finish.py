@@ -89,7 +89,7 @@ def finish(work: Work, digest: str) -> tuple[Manifest, Ingested]:
     work.problems += gpus_unseen(work, parts.get("gpu_op_totals", []), facts)
     mark_bare(work, output.aside)
     mark_waits(work, parts, output.aside)
-    mark_unmade(work, parts, output)
+    mark_unmade(work, parts, output, facts)
     counts.update(overheads(work, parts))
     put("runs", [run_row(work, digest, facts, output, usable)])
     put("sources", source_rows(work, output))

@@ -40,8 +40,10 @@ SAME_HOST_NS: Final = 20_000_000
 """Clocks of one machine, and the way of a token to who dates it, differ by no more."""
 ALL_SERVED: Final = 0.8
 """A process whose steps hold a smaller share of the requests that decoded is one of several."""
-MOST_DRAFTED: Final = 0.25
-"""Where more steps than these were given more tokens than sequences, drafts may be among them."""
+MOST_RESUMED: Final = 0.01
+"""Where more steps than these, and not a few, were given more tokens than sequences, drafts may be
+among them; fewer may only have computed tokens again."""
+SOME: Final = 5
 LONG_GAPS: Final = 10
 """A stretch without a step is looked at where it is as many times as long as steps are apart."""
 
@@ -72,22 +74,29 @@ class Served:
 
 
 def unmade_tokens(
-    files: Mapping[str, Mapping[str, Path]], records: Sequence[Served]
+    files: Mapping[str, Mapping[str, Path]],
+    records: Sequence[Served],
+    drafts: int | None = None,
 ) -> list[LostSteps]:
     """Return what each file lacks: of its process with most of it, where that can be told.
 
-    `files` gives the parts of each, in UTC: gpu_ops, gpu_launches and gpu_ranges.
+    `files` gives the parts of each, in UTC: gpu_ops, gpu_launches and gpu_ranges. `drafts`: how
+    many tokens the engine speculates for a sequence, None where nothing tells.
     """
     found: list[LostSteps] = []
     for source, parts in files.items() if records else ():
         marks = read_marks([parts["gpu_ranges"]])
-        if marks is not None and (lost := _of_file(source, parts, marks, records)):
+        if marks is not None and (lost := _of_file(source, parts, marks, records, drafts)):
             found.append(lost)
     return found
 
 
 def _of_file(
-    source: str, parts: Mapping[str, Path], marks: Marks, records: Sequence[Served]
+    source: str,
+    parts: Mapping[str, Path],
+    marks: Marks,
+    records: Sequence[Served],
+    drafts: int | None,
 ) -> LostSteps | None:
     worst: LostSteps | None = None
     for process in dict.fromkeys(place[1] for place in marks.places):
@@ -97,7 +106,7 @@ def _of_file(
             continue
         mine = mine.of(np.argsort(mine.start_ns, kind="stable"))
         for served in records:
-            found = _of_process(source, parts, process, mine, served)
+            found = _of_process(source, parts, process, mine, served, drafts)
             if found is not None and (worst is None or found.lost > worst.lost):
                 worst = found
     return worst
@@ -109,15 +118,17 @@ def _of_process(
     process: str | None,
     marks: Marks,
     served: Served,
+    drafts: int | None,
 ) -> LostSteps | None:
     inside = _inside(marks, served)
     if inside.sum() < LEAST_TOKENS or not _serves_all(marks, served):
         return None
-    missing, where = _missing(marks, served, inside)
+    most = _most_tokens(marks, drafts)
+    missing, where = _missing(marks, served, inside, most)
     whole = int(served.tokens[inside].sum())
     if missing >= LEAST_TOKENS:
         unnamed = _unannotated(parts["gpu_launches"], process, marks)
-        missing -= unnamed * int(_most_tokens(marks).max())
+        missing -= unnamed * int(most.max())
     if missing < max(LEAST_TOKENS, LEAST_MISSING * whole):
         return None
     what = "tokens that requests got were made by no step of it: steps and their annotations"
@@ -149,12 +160,14 @@ def _serves_all(marks: Marks, served: Served) -> bool:
     return whole > 0 and int(np.minimum(held, there).sum()) >= ALL_SERVED * whole
 
 
-def _missing(marks: Marks, served: Served, inside: Bools) -> tuple[int, Stretches]:
+def _missing(
+    marks: Marks, served: Served, inside: Bools, most_tokens: Ints
+) -> tuple[int, Stretches]:
     """Return how many tokens no step made, at least, and the stretches in which they came."""
     begin, end = served.begin_ns, served.last_ns
     stays = united(begin - served.margin_ns, end + served.margin_ns + 1)
     firsts = marks.context_requests, np.ones_like(begin)
-    every = _most_tokens(marks), served.tokens
+    every = most_tokens, served.tokens
     best = 0, Stretches(begin[:0], begin[:0])
     for stretches in (stays, _without_steps(marks, served.margin_ns)):
         if not stretches.size:
@@ -201,12 +214,11 @@ def _unannotated(launches: Path, process: str | None, marks: Marks) -> int:
     return -(-more // least)
 
 
-def _most_tokens(marks: Marks) -> Ints:
-    """Return how many tokens each step can have made."""
+def _most_tokens(marks: Marks, drafts: int | None) -> Ints:
+    """Return how many tokens each step can have made, where so many are drafted for a sequence."""
     sequences, tokens = marks.generation_requests, marks.generation_tokens
-    alone = marks.context_requests == 0
-    drafted = (tokens > sequences)[alone]
-    if drafted.size and drafted.mean() > MOST_DRAFTED:
-        sequences = np.maximum(sequences, tokens)
-    found: Ints = sequences + marks.context_requests
-    return found
+    drafted = (tokens > sequences)[marks.context_requests == 0]
+    if drafts is None and drafted.sum() >= max(SOME, MOST_RESUMED * drafted.size):
+        drafts = int(tokens.max())
+    found: Ints = np.maximum(sequences, np.minimum(tokens, sequences * (1 + (drafts or 0))))
+    return found + marks.context_requests
