@@ -31,6 +31,8 @@ SELECT method, min(trimmed_r2) AS trimmed_r2, min(steps_fitted) AS steps_fitted,
 FROM raw.gpu_steps GROUP BY method ORDER BY method
 """
 
+_DEVICES = "SELECT count(*) > 0 AS are_gpus FROM int_gpu_ledger"
+
 
 def show(run: str, reading: Reading | None = None) -> dict[str, Rows]:
     """Return the rows of every public view (and of a few tables) for one run, by name.
@@ -38,7 +40,8 @@ def show(run: str, reading: Reading | None = None) -> dict[str, Rows]:
     `run` is a run name or a path, which is ingested when new. The key `paid_most` holds the
     requests of the load, sent in the window, that lost most time to preemption, and `gpu_step_cost`
     how the GPU time of a profile's steps is divided, with R2 and the number of steps of the fit
-    (of several fits the least of each).
+    (of several fits the least of each). `ledger_devices` says whether the devices of the ledger
+    are GPUs, whose time a profile shows, or engine ranks.
     """
     how = reading or Reading()
     names = runs_of(run, how)
@@ -52,4 +55,5 @@ def show(run: str, reading: Reading | None = None) -> dict[str, Rows]:
         found = warehouse.views((*EXTRA, *public))
         found["paid_most"] = warehouse.ask(_PAID).dicts()
         found["gpu_step_cost"] = warehouse.ask(_DIVIDED).dicts()
+        found["ledger_devices"] = warehouse.ask(_DEVICES).dicts()
         return found

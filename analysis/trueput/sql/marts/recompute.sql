@@ -2,6 +2,7 @@
 -- window; of all that its engine served there, other traffic included. Where the window is the whole
 -- load, of the lives of the engine that served it.
 -- Evidence, best first: exact records, conservation of scheduled tokens, shape of steps, counters.
+-- A log that tells of a part of the window (int_log_cover) has the least of it; none where no preemption was counted.
 -- Null rule: unknown is NULL, never 0; with preemptions counted and nothing else, tokens are NULL.
 SELECT
   r.run_id,
@@ -9,16 +10,21 @@ SELECT
   -- a count only where the victims found explain every preemption that the engine counted
   CASE WHEN x.preemptions = 0 THEN 0 WHEN v.all_explained = x.preemptions AND x.all_preemptions = x.preemptions THEN v.all_victims
     WHEN v.explained = x.preemptions THEN v.victims END AS preempted_requests,
-  t.recomputed_tokens, t.recomputed_tokens_low, t.recomputed_tokens_high,
+  CASE WHEN c.run_id IS NULL THEN t.recomputed_tokens END AS recomputed_tokens,
+  t.recomputed_tokens_low,
+  CASE WHEN c.run_id IS NULL THEN t.recomputed_tokens_high END AS recomputed_tokens_high,
   coalesce(t.scheduled_tokens, CASE WHEN q.run_id IS NOT NULL THEN 0 END) AS scheduled_tokens,
-  ratio(t.recomputed_tokens, t.scheduled_tokens) AS recomputed_ratio,
-  t.recompute_ns, t.recompute_ns_low, t.recompute_ns_high,
+  CASE WHEN c.run_id IS NULL THEN ratio(t.recomputed_tokens, t.scheduled_tokens) END AS recomputed_ratio,
+  CASE WHEN c.run_id IS NULL THEN t.recompute_ns END AS recompute_ns,
+  t.recompute_ns_low,
+  CASE WHEN c.run_id IS NULL THEN t.recompute_ns_high END AS recompute_ns_high,
   d.rejected AS rejected_draft_tokens,
   coalesce(t.method, 'none') AS method,
-  coalesce(t.basis, 'unknown') AS basis
+  CASE WHEN c.run_id IS NOT NULL AND t.basis <> 'unknown' THEN 'bounded' ELSE coalesce(t.basis, 'unknown') END AS basis
 FROM raw.runs AS r
 LEFT JOIN int_preemptions AS x ON x.run_id = r.run_id
 LEFT JOIN int_recompute AS t ON t.run_id = r.run_id
+LEFT JOIN int_log_cover AS c ON c.run_id = t.run_id AND t.method <> 'preemption_counter'
 LEFT JOIN int_quiet_windows AS q ON q.run_id = r.run_id
 LEFT JOIN (
   -- a victim that was there in the window and outside it may have been hit on either side

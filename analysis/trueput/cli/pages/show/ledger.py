@@ -22,8 +22,7 @@ def draw_ledger(console: Console, found: Found) -> None:
         return
     devices = rows[0]["devices"]
     idle = [r for r in rows if r["work"] == "idle"]
-    # on engine ranks idle is what printed step times leave over: reported, never seen
-    on_gpu = any(r["basis"] != "reported" for r in idle)
+    on_gpu = any(row["are_gpus"] for row in found["ledger_devices"])
     what = "GPU" if on_gpu else "engine rank"
     note = f"{span(rows[0]['window_ns'])} x {devices} {what}{'s' if devices != 1 else ''}"
     if on_gpu:
@@ -37,8 +36,8 @@ def draw_ledger(console: Console, found: Found) -> None:
     _division(console, found, on_gpu=on_gpu)
     if not on_gpu:
         _recompute_beyond_cells(console, found)
-    elif any(r["basis"] == "bounded" for r in idle):
-        _idle_that_is_bounded(console, idle)
+    if any(r["basis"] == "bounded" for r in idle):
+        _idle_that_is_bounded(console, idle, on_gpu=on_gpu)
     _waiting(console, found)
 
 
@@ -110,10 +109,12 @@ def _recompute_beyond_cells(console: Console, found: Found) -> None:
         )
 
 
-def _idle_that_is_bounded(console: Console, idle: list[Row]) -> None:
+def _idle_that_is_bounded(console: Console, idle: list[Row], *, on_gpu: bool) -> None:
     """Say between what idle time lies, and why that is not known better."""
     low, at, most = (sum(r[f"time_ns{end}"] for r in idle) for end in ("_low", "", "_high"))
-    if at == most:
+    if not on_gpu:
+        say(console, f"idle: {span(low)} to {span(most)}; the log tells of a part of the window")
+    elif at == most:
         why = "in the rest a few operations are missing, or the profiler worked"
         say(console, f"idle: {span(low)} to {span(most)}; {why}")
     else:
