@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trueput.gate.figures import Row, RunFigures, number, text, whole
 from trueput.gate.resampling import sum_log_sd
-from trueput.gate.samples import basis_of, idle_room_ns, span_ns
+from trueput.gate.samples import basis_of, idle_room_ns, span_ns, unwatched_ns
 from trueput.gate.statistics import ALPHA, Effect, Noise, Sample, ratio_effect
 
 #: Rungs that hold time of the GPU itself, and how to say them.
@@ -118,13 +118,14 @@ def _partly(run: RunFigures, metric: str) -> bool:
 def _short_ratio(run: RunFigures, metric: str, otherwise: float = math.inf) -> float:
     """Return by how much of itself a run's time on a rung may be short.
 
-    What a bounded union lacks ran where the ledger does not know the device to be idle. `otherwise`
-    where no ledger tells, or where it is too much to judge.
+    What a bounded union lacks ran where the ledger does not know the device to be idle, or when no
+    profile watched it. `otherwise` where no ledger tells, or where it is too much to judge.
     """
     rows = _rows(run, metric)
     if not any(text(row, "basis") == "bounded" for row in rows):
         return 0.0
     told, room = math.fsum(number(row, "value") or 0.0 for row in rows), idle_room_ns(run)
+    room = None if room is None else room + unwatched_ns(run)
     known = room is not None and room <= MOST_SHORT * told
     return room / told if room and known else 0.0 if known else otherwise
 

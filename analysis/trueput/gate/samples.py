@@ -235,6 +235,19 @@ def idle_room_ns(run: RunFigures) -> int | None:
     return sum(known) if idle and len(known) == len(ends) else None
 
 
+def unwatched_ns(run: RunFigures) -> int:
+    """Return how much of the window a profile does not watch, over all devices that it shows."""
+    unseen = [row for row in run.gpu_ledger
+              if (text(row, "work"), text(row, "outcome")) == ("unattributed", "none")]  # fmt: skip
+    shown = {row.get("device") for row in run.gpu_activity
+             if (text(row, "metric") or "").endswith("_union")}  # fmt: skip
+    if not unseen or not shown:
+        return 0
+    others = (whole(unseen[0], "devices") or len(shown)) - len(shown)
+    time = sum(whole(row, "time_ns") or 0 for row in unseen)
+    return max(0, time - others * (whole(unseen[0], "window_ns") or 0))
+
+
 def span_ns(run: RunFigures) -> int | None:
     """Return the length over which the run's own variation is looked at: its window, from 0."""
     window = whole(run.goodput, "window_ns")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from trueput.attribution.gpu.time.axis import OTHER_CLOCK
 from trueput.attribution.run_io import RunOutput
 from trueput.clock import ClockKind
 from trueput.ingest.losses import (
@@ -55,7 +56,8 @@ def mark_off_clock(work: Work, told: Sequence[tuple[str | None, Problem]]) -> No
 
 def mark_bare(work: Work, aside: Mapping[str, str]) -> None:
     """Mark the captures of kernels without those of their copies, but for files set `aside`."""
-    for result in copies_untraced(work.results):
+    counted = [r for r in work.results if aside.get(r.source_id) != OTHER_CLOCK]
+    for result in copies_untraced(counted):
         if result.source_id not in aside:
             mark_capture(result.parts["gpu_captures"], "copies_missing", value=True)
             text = "kernels without a trace of the process's copies: gaps may be copies, not idle"

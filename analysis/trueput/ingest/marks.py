@@ -22,7 +22,7 @@ from trueput.attribution.gpu.operations.places import misplaced, places_of
 from trueput.attribution.gpu.operations.plausible import bounds_of
 from trueput.attribution.gpu.operations.processes import launchers
 from trueput.attribution.gpu.profile.marks import numbers, words
-from trueput.ingest.early import mark_early
+from trueput.ingest.early import mark_before, mark_early
 from trueput.ingest.late import lose_late_ends
 from trueput.ingest.losses import Losses, losses_of
 from trueput.ingest.read import FileResult, rewrite
@@ -44,6 +44,8 @@ def mark_operations(result: FileResult) -> list[Problem]:
         return []
     broken = mark_implausible(part)
     problems = [*([broken] if broken else []), *place_operations(part)]
+    if (called := result.parts.get("gpu_launches")) is not None:
+        problems += mark_before(part, called)
     if result.source_name == _KINETO and (launches := result.parts.get("gpu_launches")):
         name_processes(part, launches)
     long = Long.of(part)

@@ -9,7 +9,7 @@ from trueput.gate.figures import RunFigures, number, text, whole
 from trueput.gate.limits_text import against, by_more, did_not
 from trueput.gate.rule_api import BLOCKING, Finding, Outcome, Rule, bounds_text, finding
 from trueput.gate.rungs import MOST_SHORT, Rung
-from trueput.gate.samples import idle_room_ns
+from trueput.gate.samples import idle_room_ns, unwatched_ns
 from trueput.gate.settling import goodput_missing, most, settled_by, settling_text
 from trueput.gate.statistics import Effect
 
@@ -166,11 +166,15 @@ def _where_it_went(evidence: Evidence) -> str:
 def _hides_work(run: RunFigures) -> bool:
     """Tell whether more than a hundredth of a run's device time may be idle or work."""
     idle = [row for row in run.gpu_ledger if text(row, "work") == "idle"]
+    if not idle:
+        return False
+    span = (whole(idle[0], "window_ns") or run.window_ns or 0) * (whole(idle[0], "devices") or 1)
+    if unwatched_ns(run) > MOST_SHORT * span:
+        return True
     if not any(text(row, "basis") == "bounded" for row in idle):
         return False
     room = idle_room_ns(run)
-    span = whole(idle[0], "window_ns") or run.window_ns or 0
-    return room is None or room > MOST_SHORT * span * (whole(idle[0], "devices") or 1)
+    return room is None or room > MOST_SHORT * span
 
 
 def _cells(runs: Sequence[RunFigures]) -> dict[tuple[str, str], float] | None:

@@ -37,7 +37,7 @@ WITH classes AS (
   SELECT d.run_id, d.device_key, w.window_ns,
     not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) AS captured_ns,
     coalesce(b.busy_ns, 0) AS busy_ns, coalesce(b.span_ns, 0) AS span_ns, d.is_blind OR d.is_partial OR d.is_astray AS is_blind,
-    d.is_astray, d.is_partial, d.unseen_ns + coalesce(v.idle_ns, 0) AS unseen_ns, d.lacks_copies,
+    d.is_astray, d.is_partial, d.unseen_ns AS lost_ns, d.unseen_ns + coalesce(v.idle_ns, 0) AS unseen_ns, d.lacks_copies,
     -- how much of the gaps may have been work of any kind
     least(not_negative(not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) - coalesce(b.busy_ns, 0)),
       CASE WHEN d.is_partial OR d.is_blind AND NOT d.has_spans THEN w.window_ns ELSE d.unseen_ns END) AS hidden_ns
@@ -59,7 +59,7 @@ WITH classes AS (
 ), cells AS (
   SELECT x.run_id, x.work, x.outcome, x.time_ns,
     -- a kernel that was lost may have covered what communicates or copies
-    CASE WHEN d.is_astray OR (d.is_partial AND x.work IN ('communication', 'copy')) THEN 0 ELSE least(x.low_ns, x.time_ns) END AS low_ns,
+    CASE WHEN d.is_astray OR ((d.is_partial OR d.lost_ns > 0) AND x.work IN ('communication', 'copy')) THEN 0 ELSE least(x.low_ns, x.time_ns) END AS low_ns,
     CASE WHEN d.is_astray THEN d.window_ns ELSE greatest(x.high_ns, x.time_ns) END AS high_ns
   FROM exact AS x
   JOIN gaps AS d ON d.run_id = x.run_id AND d.device_key = x.device_key

@@ -32,9 +32,28 @@ MOST_EARLY: Final = 0.1
 """Of a larger share of a file the starts are of another clock."""
 SAMPLE: Final = 1_000_000
 """About so many launches tell that share."""
+BEFORE_NS: Final = 1_000_000_000
+"""What was launched before a capture began, and is in it, has not ended so long before."""
 _LAST: Final = np.iinfo(np.int64).max
 _OPERATION: Final = ("process_key", "correlation_id", "quality", "start_at_ns", "end_at_ns")
 _LAUNCH: Final = ("process_key", "correlation_id", "start_at_ns")
+
+
+def before_every_call(part: Path, launches: Path) -> int | None:
+    """Return the instant before which no operation of a part of gpu_ops can have ended; None where
+    all are sound, or too many would not be.
+
+    It is BEFORE_NS before the first launch of the file: until then nobody watched. Most files are
+    told by their statistics alone.
+    """
+    first_ns, _, rows = span_of(part)
+    called_ns, _, _ = span_of(launches)
+    if first_ns is None or called_ns is None or first_ns >= called_ns - BEFORE_NS:
+        return None
+    until_ns = called_ns - BEFORE_NS
+    ends = (numbers(g.column("end_at_ns")) for g in row_groups([part], ("end_at_ns",)))
+    early = sum(int((end < until_ns).sum()) for end in ends)
+    return until_ns if 0 < early <= MOST_EARLY * rows else None
 
 
 @dataclass

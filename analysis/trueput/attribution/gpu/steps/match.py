@@ -87,7 +87,7 @@ def matched(
                 # time that passes where iterations would be missing is no chance
                 found = single if _jumps(single) >= LEAST_AGREEING else found
         elif (found < 0).any() and PRINTED in iterations.column_names:
-            pieces = _match_pieces(mine, marks.end_ns[process], logs, iterations)
+            pieces = _match_pieces(mine, marks.of(process), logs, iterations)
             found = _better(found, pieces)
             if source in dated:
                 single = _match_scattered(mine, marks.of(process), logs, iterations, offsets)
@@ -118,14 +118,16 @@ def _processes(marks: Marks) -> Iterator[slice]:
         yield slice(first, last)
 
 
-def _match_pieces(mine: Ints, end_ns: Ints, logs: Sequence[Log], iterations: pa.Table) -> Ints:
+def _match_pieces(mine: Ints, marks: Marks, logs: Sequence[Log], iterations: pa.Table) -> Ints:
     """As `_match_process`, of a process whose profile lacks iterations of the log in between."""
     out: Ints = np.full(mine.size, -1, np.int64)
     most = max(2 * LEAST_AGREEING, AGREEING_SHARE * mine.size)
     for log in logs:
         at = in_pieces(mine, log.codes, voted(mine, log.codes)[:MOST_SHIFTS])
         places = np.where(at >= 0, log.at[np.maximum(at, 0)], -1)
-        places = _at_the_same_times(end_ns, places, iterations)
+        places = _at_the_same_times(marks.end_ns, places, iterations)
+        if log.elapsed_ns is not None and not _have_room(at, marks.start_ns, log.elapsed_ns):
+            continue
         if (agree := int((places >= 0).sum())) >= most:
             most, out = agree + 1, places
     return out
@@ -146,7 +148,7 @@ def _match_scattered(
     out: Ints = np.full(mine.size, -1, np.int64)
     printed, known = logged(iterations, offsets or {})
     shift = (offsets or {}).get(str(marks.places[marks.place[0]][0]), 0)
-    prefills, telling = int((marks.context_tokens > 0).sum()), _telling(mine, marks)
+    telling = _telling(mine, marks)
     if not known.all() or (telling.sum() < LEAST_AGREEING and len(logs) > 1):
         return out
     most = max(2 * LEAST_AGREEING, AGREEING_SHARE * mine.size)
@@ -155,7 +157,7 @@ def _match_scattered(
     for log in logs:
         at = scattered(mine, marks.start_ns + shift, log.codes, printed[log.at], elapsed[log.at])
         agree, told = int((at >= 0).sum()), int((at[telling] >= 0).sum())
-        if prefills < LEAST_AGREEING and not _have_room(at, marks.start_ns, elapsed[log.at]):
+        if took and not _have_room(at, marks.start_ns, elapsed[log.at]):
             continue
         if agree >= most and told >= AGREEING_SHARE * telling.sum():
             most, out = agree + 1, np.where(at >= 0, log.at[np.maximum(at, 0)], -1)
