@@ -16,7 +16,8 @@
 WITH logs AS (
   SELECT run_id, count(*) AS iterations, min(logged_at_ns) AS first_ns, max(logged_at_ns) AS last_ns,
     CASE WHEN bool_and(logged_at_ns % 1000000000 = 0) THEN 999999999 ELSE 0 END AS grain_ns,
-    run_id IN (SELECT l.run_id FROM int_log_lives AS l GROUP BY l.run_id HAVING count(DISTINCT (l.engine, l.incarnation, l.life)) = 1) AND max(covers_steps) = 1 AND count(step_ix) = count(*) AS is_numbered,
+    run_id IN (SELECT l.run_id FROM int_log_lives AS l GROUP BY l.run_id HAVING count(DISTINCT (l.engine, l.incarnation, l.life)) = 1)
+      AND max(covers_steps) = 1 AND count(step_ix) = count(*) AS is_numbered,
     min(step_ix) AS first_ix, max(step_ix) AS last_ix, min(engine) AS engine
   FROM raw.engine_steps GROUP BY run_id
 ), served AS (
