@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from trueput.attribution.iterations.cost import (
     MAX_FIT_STEPS,
     StepCost,
+    StepParts,
     StepWork,
     fit_step_cost,
+    overlapped,
     split_steps,
 )
-from trueput.attribution.records import Ints
+from trueput.attribution.iterations.timeline import own_least
+from trueput.attribution.records import Ints, Steps
 
 WORKS = ("prefill", "decode", "recompute")
 
@@ -131,3 +134,24 @@ def test_parts_sum_exactly_and_lie_between_their_bounds(
         assert (getattr(parts, f"{name}_high_ns") <= work.elapsed_ns).all()
     assert (parts.recompute_ns[work.recomputed_tokens == 0] == 0).all()
     assert (parts.prefill_ns[work.prefill_tokens == 0] == 0).all()
+
+
+def test_of_iterations_that_overlap_each_keeps_what_it_took_longer_than_the_one_before() -> None:
+    """Of 10, 30, 20, and after a lost line 50 ms only 20 of the second are surely their own.
+
+    Two thirds of the second are left, and of its 12 ms of recompute at least 8.
+    """
+    elapsed = np.array([10, 30, 20, 50], np.int64) * 10**6
+    steps = dataclasses.replace(
+        Steps("0", 0, *(np.zeros(4, np.int64) for _ in range(7)), np.full(4, np.nan)),
+        step_ix=np.array([7, 8, 9, 11], np.int64),
+        elapsed_ns=elapsed,
+    )
+    own = own_least(steps)
+    assert np.allclose(own, [0, 2 / 3, 0, 0])
+    none = np.zeros(4, np.int64)
+    low = np.array([6, 12, 3, 9], np.int64) * 10**6
+    parts = overlapped(StepParts(none, none, low, none, none, none, none, low, elapsed), own)
+    assert np.abs(parts.recompute_low_ns - [0, 8_000_000, 0, 0]).max() <= 1
+    assert (parts.recompute_ns == low).all()
+    assert (parts.recompute_high_ns == elapsed).all()

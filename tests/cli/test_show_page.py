@@ -118,6 +118,15 @@ def test_a_log_in_part_leaves_idle_time_of_the_engine_bounded() -> None:
     assert "profile" not in page
 
 
+def test_iterations_that_overlap_are_why_idle_time_is_bounded() -> None:
+    told = {"are_gpus": False, "overlaps": True, "is_in_part": False}
+    page = ledger_page("bounded", 40, 90, [told])
+    assert "idle: 0 ns to 90 ns; iterations overlap, and print more time than" in page
+    assert "part of the window" not in page
+    page = ledger_page("bounded", 40, 90, [told | {"is_in_part": True}])
+    assert "the engine was busy; the log tells of a part of the window" in page
+
+
 def test_hidden_time_is_told_as_at_most_idle() -> None:
     assert "idle: at most 90 ns" in ledger_page("bounded", 0, 90)
     assert "at most" not in ledger_page("measured", 90, 90)
@@ -181,16 +190,27 @@ def test_a_claim_of_the_whole_load_is_not_set_against_a_part(rule: str, shown: s
     assert said == shown
 
 
-def test_recompute_that_is_bounded_is_told_alike_above_and_in_the_ledger() -> None:
-    """Its time lies between 0.2 and 3 s; iterations that show some took 0.25 s of it."""
+@pytest.mark.parametrize("cell_low", [200_000_000, 0])
+@pytest.mark.parametrize(
+    ("high", "above", "below"),
+    [
+        (3_000_000_000, "200 ms to 3.00 s", "200 ms to 3.00 s"),
+        (None, "200 ms to unknown", "at least 200 ms"),
+    ],
+)
+def test_recompute_that_is_bounded_is_told_alike_above_and_in_the_ledger(
+    cell_low: int, high: int | None, above: str, below: str
+) -> None:
+    """Its time lies between 0.2 and 3 s; iterations that show some took 0.25 s of it. Whose
+    that is may be open, and is not how much."""
     row: dict[str, Any] = defaultdict(lambda: None)
     row |= {"method": "shape", "basis": "bounded", "recomputed_tokens_low": 7,
-            "recompute_ns_low": 200_000_000, "recompute_ns_high": 3_000_000_000}  # fmt: skip
+            "recompute_ns_low": 200_000_000, "recompute_ns_high": high}  # fmt: skip
     cells = {("decode", "unknown"): 2_750, ("recompute", "unknown"): 250, ("idle", "none"): 1_000}
     ledger = [
         {"work": work, "outcome": outcome, "time_ns": ms * 10**6, "devices": 1,
          "window_ns": 4 * 10**9, "basis": "reported" if work == "idle" else "bounded",
-         "time_ns_low": 200_000_000, "time_ns_high": 3_000_000_000}
+         "time_ns_low": cell_low, "time_ns_high": 3_000_000_000}
         for (work, outcome), ms in cells.items()
     ]  # fmt: skip
     found: dict[str, list[dict[str, Any]]] = {
@@ -200,9 +220,15 @@ def test_recompute_that_is_bounded_is_told_alike_above_and_in_the_ledger() -> No
     console = Console(file=out, width=160)
     draw_recompute(console, found)
     assert "7 to unknown" in out.getvalue()
-    assert "200 ms to 3.00 s" in out.getvalue()
+    assert above in out.getvalue()
     draw_ledger(console, found)
-    assert "recompute: 200 ms to 3.00 s; what single iterations show" in out.getvalue()
+    assert f"recompute: {below}; what single iterations show" in out.getvalue()
+    # other traffic outside of the load may have been computed again: the ledger is of the load
+    found["goodput"] = [{"other_traffic_requests": 3, "window_rule": "all"}]
+    out.truncate(0)
+    draw_ledger(console, found)
+    own = below if cell_low else below.replace("200 ms", "0 ns")
+    assert f"recompute: {own}; what single iterations show" in out.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -66,3 +66,57 @@ def test_cells_are_near_their_truth_and_bounds_hold_it(name: str, tmp_path: Path
         if key[1] != "unknown":
             # rounded down on each device
             assert row["time_ns_low"] - 16 <= want <= row["time_ns_high"] + 16, key
+
+
+LOGGED: Mapping[str, tuple[Config, int]] = {
+    "troubled": (
+        SCENARIOS["troubled"].replace(
+            async_scheduling=True, prefix_caching=False, abort_ratio=0.2, early_stop_ratio=0.15
+        ),
+        121,
+    ),
+    "overlapped": (
+        SCENARIOS["overlapped"].replace(
+            async_scheduling=True, prefix_caching=False, abort_ratio=0.2, early_stop_ratio=0.15
+        ),
+        177,
+    ),
+    "bursts": (
+        SCENARIOS["overlapped"].replace(
+            async_scheduling=True, prefix_caching=True, early_stop_ratio=0.1, request_rate=1.5,
+            burstiness=0.15, abort_ratio=0.2, requests=60,
+        ),
+        1017,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.long(besides=1)
+@pytest.mark.parametrize("name", LOGGED)
+def test_without_a_profile_the_bounds_of_overlapping_iterations_hold_the_truth(
+    name: str, tmp_path: Path
+) -> None:
+    """An engine is one rank: its truth is that of one of its devices, which run alike."""
+    config, seed = LOGGED[name]
+    write_run(simulate(config, seed), tmp_path / name, profiles=[], compresslevel=1)
+    reading = trueput.Reading(store=tmp_path / "store")
+    trueput.ingest([tmp_path / name], store=reading.store)
+    truth = json.loads((tmp_path / name / "truth_ledger.json").read_text())
+    works = {work: cell["time_ns"] / truth["devices"] for work, cell in truth["works"].items()}
+
+    rows = trueput.sql("SELECT * FROM gpu_ledger", reading).dicts()
+    (idle,) = [row for row in rows if row["work"] == "idle"]
+    assert idle["time_ns_low"] <= idle["time_ns"] <= idle["time_ns_high"]
+    assert idle["time_ns_low"] <= works["idle"] <= idle["time_ns_high"]
+    assert idle["basis"] == "bounded"
+    for work in ("prefill", "decode", "recompute"):
+        assert sum(r["time_ns_low"] for r in rows if r["work"] == work) <= works[work], work
+
+    (busy,) = trueput.sql(
+        "SELECT value, basis FROM gpu_activity WHERE metric = 'engine_step'", reading
+    ).dicts()
+    assert busy["basis"] == "bounded"
+    assert busy["value"] >= max(truth["busy_ns_by_device"])
+
+    (again,) = trueput.sql("SELECT * FROM recompute", reading).dicts()
+    assert 0 < again["recompute_ns_low"] <= works["recompute"] <= again["recompute_ns_high"]

@@ -99,8 +99,8 @@ def _rung(
         if any(math.isinf(_short_ratio(run, metric)) for run in side)
     ]
     if floors:
-        # a profile hid or lost more than a little, or is off the log's clock: neither a rise nor
-        # its absence can be shown
+        # a profile hid or lost more than a little, or is off the log's clock, or iterations overlap
+        # and print time twice: neither a rise nor its absence can be shown
         reason = f"only bounded in a run of the {' and the '.join(floors)}"
         return Rung(metric, shown, basis, None, reason)
     samples = [[sample for sample in side if sample is not None] for side in sides]

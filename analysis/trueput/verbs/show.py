@@ -31,7 +31,11 @@ SELECT method, min(trimmed_r2) AS trimmed_r2, min(steps_fitted) AS steps_fitted,
 FROM raw.gpu_steps GROUP BY method ORDER BY method
 """
 
-_DEVICES = "SELECT count(*) > 0 AS are_gpus FROM int_gpu_ledger"
+_DEVICES = """
+SELECT count(*) > 0 AS are_gpus, (SELECT count(*) > 0 FROM int_overlaps) AS overlaps,
+  (SELECT count(*) > 0 FROM int_log_cover) AS is_in_part
+FROM int_gpu_ledger
+"""
 
 
 def show(run: str, reading: Reading | None = None) -> dict[str, Rows]:
@@ -41,7 +45,8 @@ def show(run: str, reading: Reading | None = None) -> dict[str, Rows]:
     requests of the load, sent in the window, that lost most time to preemption, and `gpu_step_cost`
     how the GPU time of a profile's steps is divided, with R2 and the number of steps of the fit
     (of several fits the least of each). `ledger_devices` says whether the devices of the ledger
-    are GPUs, whose time a profile shows, or engine ranks.
+    are GPUs, whose time a profile shows, or engine ranks; and whether the iterations of these
+    overlap, and whether their log tells of a part of the window.
     """
     how = reading or Reading()
     names = runs_of(run, how)

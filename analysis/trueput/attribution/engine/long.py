@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 
 from trueput.arrow import CODED, constant
 from trueput.attribution.engine.record import EngineRecord, Row, cost_row
-from trueput.attribution.iterations.cost import StepWork, fit_step_cost, split_steps
+from trueput.attribution.iterations.cost import StepWork, fit_step_cost, overlapped, split_steps
 from trueput.attribution.iterations.recompute import excess_tokens
+from trueput.attribution.iterations.timeline import own_least
 from trueput.attribution.iterations.work import work_columns
 from trueput.attribution.records import EngineLimits, Ints, Steps
 
@@ -136,9 +137,12 @@ def attribute_long(
             # what did one kind of work has nothing to divide, and no row
             again = excess_tokens(whole, limits.spec_tokens)
             mixed = (whole.context_tokens > 0) & (whole.generation_requests > 0)
-            steps = whole.of(mixed | (again > 0))
+            kept = mixed | (again > 0)
+            steps = whole.of(kept)
             work, again = _shape_work(steps, limits)
             parts = split_steps(cost, work)
+            if limits.async_scheduling:
+                parts = overlapped(parts, own_least(whole)[kept])
             shape += int(again.sum())
             low += int(parts.recompute_low_ns.sum())
             high += int(steps.elapsed_ns[again > 0].sum())

@@ -8,7 +8,7 @@ use, with no negative coefficient. It serves to divide a printed duration, never
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -261,6 +261,13 @@ def split_steps(cost: StepCost, work: StepWork) -> StepParts:
         *(parts[:, i] for i in range(3)),
         *(bound[:, i] for i in range(3) for bound in (low, high)),
     )
+
+
+def overlapped(parts: StepParts, own: Floats) -> StepParts:
+    """Lower the lows of iterations of whose durations only a share (n,) was surely their own."""
+    names = ("prefill_low_ns", "decode_low_ns", "recompute_low_ns")
+    lows = {name: np.floor(getattr(parts, name) * own).astype(np.int64) for name in names}
+    return replace(parts, **lows)
 
 
 def _bounds(

@@ -62,6 +62,19 @@ def _narrowed(low: Ints, high: Ints, elapsed: Ints) -> tuple[Ints, Ints]:
     )
 
 
+def own_least(steps: Steps) -> Floats:
+    """The share of each iteration's duration that was its own at least, of two in flight.
+
+    It began while the one before was running, which takes no longer than its own duration. Nothing
+    is known of one that follows a lost line.
+    """
+    own = np.zeros(len(steps.elapsed_ns))
+    spare = np.maximum(np.diff(steps.elapsed_ns), 0)
+    known = (np.diff(steps.step_ix) == 1) & (spare > 0)
+    own[1:][known] = spare[known] / steps.elapsed_ns[1:][known]
+    return own
+
+
 @dataclass(frozen=True)
 class Sightings:
     """What ties iterations to instants; index arrays point at iterations."""

@@ -12,9 +12,11 @@ from trueput.attribution.iterations.cost import (
     StepParts,
     StepWork,
     fit_step_cost,
+    overlapped,
     split_steps,
 )
 from trueput.attribution.iterations.recompute import excess_tokens, recomputed_by_step
+from trueput.attribution.iterations.timeline import own_least
 from trueput.attribution.preemption.engines import ReplayedEngine
 from trueput.attribution.records import EngineLimits, Floats, Ints, Steps
 
@@ -43,7 +45,7 @@ def recompute_of_steps(
     ]
     works = [_work(x.steps, again, limits) for x, again in zip(engines, made, strict=True)]
     cost = fit_step_cost(_joined(works))
-    parts = [split_steps(cost, work) for work in works]
+    parts = [_parts(x, cost, work, limits) for x, work in zip(engines, works, strict=True)]
     by_step = tuple(
         StepRecompute(
             x.steps.engine, x.steps.incarnation, again, part.recompute_ns,
@@ -52,6 +54,16 @@ def recompute_of_steps(
         for x, again, part in zip(engines, made, parts, strict=True)
     )  # fmt: skip
     return by_step, cost
+
+
+def _parts(
+    engine: ReplayedEngine, cost: StepCost, work: StepWork, limits: EngineLimits
+) -> StepParts:
+    """Each iteration's time by work; of those that overlap a part may be another's."""
+    parts = split_steps(cost, work)
+    if limits.async_scheduling or engine.window.overlapping:
+        return overlapped(parts, own_least(engine.steps))
+    return parts
 
 
 def _trusted(engine: ReplayedEngine, spec_tokens: int) -> Ints:

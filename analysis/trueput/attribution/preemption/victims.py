@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from trueput.attribution.iterations.timeline import SECOND_NS
 from trueput.attribution.preemption.claims import Claim
 from trueput.attribution.preemption.engines import ReplayedEngine
 from trueput.attribution.preemption.steps import StepRecompute
-from trueput.attribution.records import Ints, RequestRecompute, Stream
+from trueput.attribution.records import Ints, RequestRecompute, Steps, Stream
 
 METHOD = "schedule_replay"
 LEAST_CONFIDENCE = 0.5
@@ -27,9 +28,21 @@ def victims(
         starts = engine.ends - engine.steps.elapsed_ns
         shares = _shares(engine.claims, made)
         for job, claim in sorted(engine.claims.items()):
-            if claim.confidence >= LEAST_CONFIDENCE:
+            named = claim.confidence >= LEAST_CONFIDENCE
+            if named and not came_before(engine.steps, streams[job]):
                 rows.append(_row(streams[job], claim, shares[job], starts))
     return tuple(sorted(rows, key=lambda row: row.request_id))
+
+
+def came_before(steps: Steps, stream: Stream) -> bool:
+    """Whether a request may have been served in iterations before the log's first.
+
+    How far it had got is not known then, and what it is said to lack it may have had.
+    """
+    if not len(steps.step_ix) or int(steps.step_ix[0]) <= 1:
+        return False
+    at = stream.arrived_at_ns if stream.arrived_at_ns is not None else stream.sent_at_ns
+    return at is None or at < int(steps.logged_at_ns[0]) + SECOND_NS
 
 
 def _shares(claims: dict[int, Claim], made: StepRecompute) -> dict[int, dict[int, int]]:

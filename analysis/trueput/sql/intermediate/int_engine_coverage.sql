@@ -85,6 +85,13 @@ SELECT run_id, 'COVER002' AS code, 1 AS occurrences, true AS is_log,
     ELSE concat('the engine''s log begins at iteration ', first_ix, ', and its counter had counted none when the load began') END AS text
 FROM int_log_reach WHERE is_late_begin
 UNION ALL BY NAME
+SELECT run_id, 'COVER002' AS code, 1 AS occurrences, true AS is_log,
+  concat('no iteration of the engine''s log lies in the time of the load: it ',
+    CASE WHEN first_ns > served_last_ns THEN concat('begins ', printf('%.3g', (first_ns - served_last_ns) / 1e9), ' s after the last answer')
+      ELSE concat('ends ', printf('%.3g', (served_from_ns - last_ns) / 1e9), ' s before the first request') END,
+    ', as far as its clock is known') AS text
+FROM int_log_reach WHERE is_elsewhere AND NOT is_late_begin AND NOT is_early_end
+UNION ALL BY NAME
 SELECT g.run_id, 'COVER003' AS code, 1 AS occurrences, true AS is_log,
   concat('the engine''s log schedules ', CAST(g.tokens AS BIGINT), ' generation tokens, and its client received ',
     CAST(l.tokens AS BIGINT), ' after the first ones') AS text

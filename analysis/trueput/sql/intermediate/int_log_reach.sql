@@ -7,6 +7,8 @@
 -- leaves out iterations that give no token, so a whole log is never short of it. Several front ends count
 -- an iteration once each, more than are printed while the log lasts: such a counter says nothing here. One
 -- iteration in 1,000 is left to torn lines.
+-- is_elsewhere: by their clocks, as far as these are known, no iteration lies between the load's first
+-- send and its last answer: a log of another time, or with a clock that nothing ties to the load's.
 -- is_in_part: the window reaches to what lacks. unreached_ns: window before the log's first second and
 -- after its last; unreached_ns_most: with those.
 -- Null rule: a log that begins or ends in a quiet time is not told; numbers tell of one life of one engine.
@@ -14,7 +16,8 @@
 WITH logs AS (
   SELECT run_id, count(*) AS iterations, min(logged_at_ns) AS first_ns, max(logged_at_ns) AS last_ns,
     CASE WHEN bool_and(logged_at_ns % 1000000000 = 0) THEN 999999999 ELSE 0 END AS grain_ns,
-    count(DISTINCT (engine, incarnation)) = 1 AND max(covers_steps) = 1 AND count(step_ix) = count(*) AS is_numbered,
+    run_id IN (SELECT l.run_id FROM int_log_lives AS l GROUP BY l.run_id HAVING count(DISTINCT (l.engine, l.incarnation, l.life)) = 1)
+      AND max(covers_steps) = 1 AND count(step_ix) = count(*) AS is_numbered,
     min(step_ix) AS first_ix, max(step_ix) AS last_ix, min(engine) AS engine
   FROM raw.engine_steps GROUP BY run_id
 ), served AS (
@@ -44,7 +47,7 @@ WITH logs AS (
   FROM scrapes GROUP BY run_id, engine
   HAVING run_id NOT IN (SELECT s.run_id FROM raw.engine_samples AS s WHERE s.incarnation > 0)
 ), told AS (
-  SELECT g.*, s.has_client, s.first_ns AS served_first_ns, s.last_ns AS served_last_ns, k.slack_ns, c.ran,
+  SELECT g.*, s.has_client, s.from_ns AS served_from_ns, s.first_ns AS served_first_ns, s.last_ns AS served_last_ns, k.slack_ns, c.ran,
     coalesce(g.first_ns - s.first_ns > k.slack_ns, false) AS begins_long_after,
     coalesce(g.is_numbered AND g.first_ix * 1000 > g.iterations AND g.first_ns - s.first_ns > k.clocks_ns, false) AS begins_after,
     coalesce(g.is_numbered AND g.first_ix * 1000 > g.iterations AND c.before = 0, false) AS counted_from_zero,
@@ -56,11 +59,12 @@ WITH logs AS (
   LEFT JOIN served AS s ON s.run_id = g.run_id
   LEFT JOIN counted AS c ON c.run_id = g.run_id AND c.engine = g.engine
 ), ends AS (
-  SELECT *, begins_long_after OR begins_after OR counted_from_zero AS is_late_begin, ends_long_before OR counted_beyond AS is_early_end
+  SELECT *, begins_long_after OR begins_after OR counted_from_zero AS is_late_begin, ends_long_before OR counted_beyond AS is_early_end,
+    has_client AND coalesce(first_ns > served_last_ns OR last_ns + grain_ns < served_from_ns, false) AS is_elsewhere
   FROM told
 )
 SELECT e.* EXCLUDE (slack_ns, grain_ns, is_numbered, engine),
-  (window_is_all() AND (e.is_late_begin OR e.is_early_end))
+  e.is_elsewhere OR (window_is_all() AND (e.is_late_begin OR e.is_early_end))
     OR coalesce((e.is_late_begin AND w.from_ns <= e.first_ns + e.grain_ns) OR (e.is_early_end AND w.to_ns >= e.last_ns), false) AS is_in_part,
   CASE WHEN e.is_late_begin THEN not_negative(least(e.first_ns, w.to_ns) - w.from_ns) ELSE 0 END
     + CASE WHEN e.is_early_end

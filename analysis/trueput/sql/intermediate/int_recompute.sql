@@ -11,11 +11,12 @@
 -- engine began in it, or had served one request at a time before.
 -- An iteration that an end of the window may divide is counted on one side, and bounds allow both.
 -- Of a window shorter than the second of its iterations' lines only what the whole run leaves it is known.
--- Null rule: as in run_recompute; no row where the window reaches neither the load nor an iteration; a
+-- Null rule: as in run_recompute; no row where the window reaches neither the load nor an iteration, and where the
+-- log has no iteration in the load; a
 -- figure that cannot be cut is NULL, with its bounds.
 WITH lives AS (
   SELECT
-    t.run_id, t.engine, t.incarnation, any_value(t.window_rule) AS window_rule,
+    t.run_id, any_value(t.window_rule) AS window_rule,
     count(*) FILTER (NOT t.is_inside) AS steps_outside,
     coalesce(bool_or(t.is_inside), false) AS is_in_window,
     coalesce(max(t.requests) FILTER (NOT t.is_inside), 0) AS most_outside,
@@ -38,10 +39,10 @@ WITH lives AS (
   FROM (
     SELECT
       u.* EXCLUDE (is_inside),
-      u.is_inside OR (u.window_rule = 'all' AND bool_or(u.is_inside) OVER (PARTITION BY u.run_id, u.engine, u.incarnation)) AS is_inside
+      u.is_inside OR (u.window_rule = 'all' AND bool_or(u.is_inside) OVER (PARTITION BY u.run_id, u.engine, u.incarnation, u.life)) AS is_inside
     FROM (
       SELECT
-        s.run_id, s.engine, s.incarnation, s.logged_at_ns, s.elapsed_ns, v.window_rule, v.from_ns,
+        s.run_id, s.engine, s.incarnation, f.life, s.logged_at_ns, s.elapsed_ns, v.window_rule, v.from_ns,
         step_is_inside(v.window_rule, s.logged_at_ns, v.from_ns, v.until_ns, v.first_ns, v.last_ns) AS is_inside,
         step_is_divided(v.window_rule, s.logged_at_ns, s.elapsed_ns, v.from_ns, v.until_ns, v.first_ns, v.last_ns) AS is_divided,
         s.context_tokens + s.generation_tokens AS tokens,
@@ -50,13 +51,15 @@ WITH lives AS (
         k.recomputed_tokens AS again, k.recompute_ns, k.recompute_ns_low
       FROM raw.engine_steps AS s
       JOIN int_run_windows AS v ON v.run_id = s.run_id
+      JOIN int_log_lives AS f
+        ON f.run_id = s.run_id AND f.source_id = s.source_id AND f.engine = s.engine AND f.incarnation = s.incarnation
       LEFT JOIN raw.step_work AS k
         ON k.run_id = s.run_id AND k.source_id = s.source_id AND k.engine = s.engine
         AND k.incarnation = s.incarnation AND k.step_ix = s.step_ix
       WHERE NOT s.dummy
     ) AS u
   ) AS t
-  GROUP BY t.run_id, t.engine, t.incarnation
+  GROUP BY t.run_id, t.engine, t.incarnation, t.life
 ), sums AS (
   SELECT
     run_id, any_value(window_rule) = 'all' AS covers_load,
@@ -84,6 +87,8 @@ WITH lives AS (
       WHEN s.tokens IS NULL AND NOT v.is_observed THEN 'unseen'
       WHEN n.run_id IS NOT NULL THEN 'short'
       WHEN s.covers_load AND x.preemptions = 0 AND s.most_before <= 1 THEN 'none'
+      -- nor of a log that has none in the load
+      WHEN s.tokens IS NULL AND (s.covers_load OR r.is_elsewhere) THEN 'unseen'
       WHEN s.again + s.again_outside = t.recomputed_tokens THEN 'placed'
       WHEN s.covers_load AND s.again_outside = 0 AND (s.shape_outside = 0 OR t.recomputed_tokens_low < s.shape + s.shape_outside)
         AND (s.most_outside <= 1 OR x.preemptions = x.all_preemptions) THEN 'whole'
@@ -94,6 +99,7 @@ WITH lives AS (
   JOIN int_run_windows AS v ON v.run_id = t.run_id
   LEFT JOIN int_preemptions AS x ON x.run_id = t.run_id
   LEFT JOIN int_short_windows AS n ON n.run_id = t.run_id
+  LEFT JOIN int_log_reach AS r ON r.run_id = t.run_id
   WHERE s.steps_outside > 0
 )
 SELECT

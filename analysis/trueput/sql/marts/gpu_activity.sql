@@ -7,6 +7,7 @@
 -- Where an end of the window may divide iterations, what an engine did in it is `inferred`.
 -- What an engine did, in a window that reaches beyond the last instant of all files, is `bounded`: at least
 -- that; so are sums over iterations where the log does not cover the load (int_log_cover).
+-- engine_step of iterations that overlap (int_overlaps) is `bounded`: the engine was busy for at most that.
 -- rate: time rungs per window-second and device, the others per window-second.
 WITH steps AS (
   SELECT run_id, sum(elapsed_ns) AS busy_ns, sum(context_tokens + generation_tokens) AS tokens
@@ -37,12 +38,13 @@ WITH steps AS (
   HAVING sum(c.growth) > 0 AND count(c.window_growth) = count(*)
 )
 SELECT g.run_id, NULL::BIGINT AS device, g.metric, g.value, g.unit, g.rate, w.window_ns,
-  CASE WHEN b.run_id IS NOT NULL OR (c.run_id IS NOT NULL AND g.metric <> 'flops') THEN 'bounded'
+  CASE WHEN b.run_id IS NOT NULL OR (o.run_id IS NOT NULL AND g.metric = 'engine_step') OR (c.run_id IS NOT NULL AND g.metric <> 'flops') THEN 'bounded'
     WHEN i.run_id IS NOT NULL AND g.metric IN ('engine_step', 'scheduled_tokens') THEN 'inferred' ELSE 'reported' END AS basis
 FROM rungs AS g
 JOIN int_run_windows AS w ON w.run_id = g.run_id
 LEFT JOIN int_beyond_record AS b ON b.run_id = g.run_id
 LEFT JOIN int_log_cover AS c ON c.run_id = g.run_id
+LEFT JOIN int_overlaps AS o ON o.run_id = g.run_id
 LEFT JOIN int_divided_steps AS i ON i.run_id = g.run_id
 UNION ALL
 SELECT u.run_id, u.device, u.metric, CAST(u.busy_ns AS DOUBLE), 'ns', ratio(u.busy_ns, u.window_ns), u.window_ns,

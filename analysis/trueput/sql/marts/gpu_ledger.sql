@@ -68,8 +68,10 @@ SELECT
   CAST(greatest(cell_high, exact_ns) AS BIGINT) AS time_ns_high,
   ratio(exact_ns, device_time(window_ns, devices)) AS share_ratio,
   window_ns, devices,
-  -- what a log does not tell of may be work; where recompute is only bounded, so is what lies beside it in the same steps
-  CASE WHEN work = 'idle' AND run_id IN (SELECT c.run_id FROM int_log_cover AS c) THEN 'bounded'
+  -- what a log does not tell of may be work, and iterations that overlap were busy for less than they print;
+  -- where recompute is only bounded, so is what lies beside it in the same steps
+  CASE WHEN work = 'idle' AND (run_id IN (SELECT c.run_id FROM int_log_cover AS c) OR run_id IN (SELECT o.run_id FROM int_overlaps AS o))
+      THEN 'bounded'
     WHEN work = 'idle' THEN 'reported' WHEN work = 'unattributed' THEN 'unknown'
     WHEN run_id IN (SELECT x.run_id FROM int_recompute AS x WHERE x.basis = 'bounded') THEN 'bounded'
     ELSE 'inferred' END AS basis

@@ -6,6 +6,7 @@ from math import floor
 from typing import TYPE_CHECKING, Any
 
 from trueput.cli.pages.layout import bar, count, fits, heading, percent, say, span, table
+from trueput.cli.pages.show.recompute import is_of_whole_lives
 from trueput.cli.pages.show.requests import ENDS
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def draw_ledger(console: Console, found: Found) -> None:
     if not on_gpu:
         _recompute_beyond_cells(console, found)
     if any(r["basis"] == "bounded" for r in idle):
-        _idle_that_is_bounded(console, idle, on_gpu=on_gpu)
-    _waiting(console, found)
+        _idle_that_is_bounded(console, idle, _why_the_log_tells_less(found), on_gpu=on_gpu)
+    _waiting(console, found, overlaps=not on_gpu and _overlap(found))
 
 
 def _cells(console: Console, rows: list[Row]) -> tuple[list[str], list[list[Any]]]:
@@ -98,22 +99,43 @@ def _recompute_beyond_cells(console: Console, found: Found) -> None:
     The cells' own bounds do not add up: what one may hold at most, another lacks then.
     """
     again = [r for r in found["gpu_ledger"] if r["work"] == "recompute" and r["time_ns"]]
-    if again and all(r["recompute_ns"] is None for r in found["recompute"]):
-        low, high = (sum(r[f"time_ns_{end}"] for r in again) for end in ("low", "high"))
-        most = [again[0]["window_ns"] * again[0]["devices"]]
-        most += [r["recompute_ns_high"] for r in found["recompute"] if r["recompute_ns_high"]]
-        say(
-            console,
-            f"recompute: {span(low)} to {span(min(high, *most))}; what single iterations show is "
-            "taken from prefill and decode, which may hold more",
-        )
+    if not again or any(r["recompute_ns"] is not None for r in found["recompute"]):
+        return
+    low, high = (sum(r[f"time_ns_{end}"] for r in again) for end in ("low", "high"))
+    if not is_of_whole_lives(found):
+        # it is the run's: the cells only leave open whose
+        low = max([low, *(r["recompute_ns_low"] or 0 for r in found["recompute"])])
+    most = [r["recompute_ns_high"] for r in found["recompute"]]
+    known = [ns for ns in most if ns is not None]
+    between = f"at least {span(low)}"
+    if known and len(known) == len(most):
+        window = again[0]["window_ns"] * again[0]["devices"]
+        between = f"{span(low)} to {span(min(high, window, *known))}"
+    say(
+        console,
+        f"recompute: {between}; what single iterations show is taken from prefill and decode, "
+        "which may hold more",
+    )
 
 
-def _idle_that_is_bounded(console: Console, idle: list[Row], *, on_gpu: bool) -> None:
+def _overlap(found: Found) -> bool:
+    return any(row.get("overlaps") for row in found["ledger_devices"])
+
+
+def _why_the_log_tells_less(found: Found) -> str:
+    why = []
+    if _overlap(found):
+        why.append("iterations overlap, and print more time than the engine was busy")
+    if not why or any(row.get("is_in_part") for row in found["ledger_devices"]):
+        why.append("the log tells of a part of the window")
+    return "; ".join(why)
+
+
+def _idle_that_is_bounded(console: Console, idle: list[Row], why: str, *, on_gpu: bool) -> None:
     """Say between what idle time lies, and why that is not known better."""
     low, at, most = (sum(r[f"time_ns{end}"] for r in idle) for end in ("_low", "", "_high"))
     if not on_gpu:
-        say(console, f"idle: {span(low)} to {span(most)}; the log tells of a part of the window")
+        say(console, f"idle: {span(low)} to {span(most)}; {why}")
     elif at == most:
         why = "in the rest a few operations are missing, or the profiler worked"
         say(console, f"idle: {span(low)} to {span(most)}; {why}")
@@ -125,10 +147,16 @@ def _idle_that_is_bounded(console: Console, idle: list[Row], *, on_gpu: bool) ->
         )
 
 
-def _waiting(console: Console, found: Found) -> None:
+def _waiting(console: Console, found: Found, *, overlaps: bool) -> None:
     """Say how much of idle time no request was in the engine."""
     for row in found["gpu_idle"]:
-        if row["queue_empty_ns"] is not None and row["idle_ns"]:
+        if overlaps and row["queue_empty_ns_high"] is not None:
+            empty, waiting = (
+                " to ".join(span(row[f"{part}_ns_{end}"]) for end in ("low", "high"))
+                for part in ("queue_empty", "work_waiting")
+            )
+            say(console, f"idle: {empty} with no request in the engine, {waiting} while one was")
+        elif row["queue_empty_ns"] is not None and row["idle_ns"]:
             empty, waiting = span(row["queue_empty_ns"]), span(row["work_waiting_ns"])
             say(console, f"idle: {empty} with no request in the engine, {waiting} while one was")
         elif row["queue_empty_ns_high"] is not None and row["idle_ns"]:

@@ -35,12 +35,16 @@ def draw_recompute(console: Console, found: Found) -> None:
         _bounded_span(row, "recompute_ns"),
     ]
     table(console, names, [cells], right=names)
-    loads = found.get("goodput") or ()
-    others = any(load["other_traffic_requests"] for load in loads)
-    whole = all(load["window_rule"] == "all" for load in loads)
-    if others and whole and row["recomputed_tokens_high"] != 0:
+    if is_of_whole_lives(found) and row["recomputed_tokens_high"] != 0:
         text = "of the engine's whole lives, other traffic included; the ledger is of the load"
         say(console, text, "dim")
+
+
+def is_of_whole_lives(found: Found) -> bool:
+    """Tell whether recompute is of whole lives of the engine, and not of the load alone."""
+    loads = found.get("goodput") or ()
+    others = any(load["other_traffic_requests"] for load in loads)
+    return others and all(load["window_rule"] == "all" for load in loads)
 
 
 def _bounded_span(row: dict[str, Any], name: str) -> str:
