@@ -279,6 +279,31 @@ def test_gpu_time_that_may_be_short_by_a_little_is_compared(room: float, outcome
     assert worst(found, "activity-without-goodput").outcome == outcome
 
 
+@pytest.mark.parametrize(("unseen", "devices", "outcome"), [
+    pytest.param(0.002, 1, "flagged", id="hardly any of the window was not watched"),
+    pytest.param(0.3, 1, "inconclusive", id="a third of it was not"),
+    pytest.param(1.002, 2, "flagged", id="nor was another device, on either side"),
+])  # fmt: skip
+def test_a_profile_of_a_part_of_the_window_is_not_compared(
+    unseen: float, devices: int, outcome: str
+) -> None:
+    """What ran before a profile began, or after it ended, is in no union."""
+
+    def side(name: str, share: float) -> list[RunFigures]:
+        rung = {"device": 0, "metric": "kernel_union", "value": share * 1e11, "unit": "ns",
+                "rate": share, "window_ns": 10**11, "basis": "bounded"}  # fmt: skip
+        cell = {"outcome": "none", "window_ns": 10**11, "devices": devices}
+        idle = {**cell, "work": "idle", "time_ns": 1, "basis": "measured",
+                "time_ns_low": 1, "time_ns_high": 1}  # fmt: skip
+        rest = {**cell, "work": "unattributed", "time_ns": round(unseen * 1e11)}
+        return [
+            replace(one, gpu_activity=(rung,), gpu_ledger=(idle, rest)) for one in repeats(name, 3)
+        ]
+
+    found = judge(side("baseline", 0.6), side("candidate", 0.9))
+    assert worst(found, "activity-without-goodput").outcome == outcome
+
+
 def test_activity_on_neither_side_does_not_apply() -> None:
     found = judge(repeats("a", 3, activity=False), repeats("b", 3, activity=False))
     assert worst(found, "activity-without-goodput").outcome == "not_applicable"

@@ -101,3 +101,12 @@ def test_host_calls_are_no_copies(tmp_path: Path) -> None:
     held = Held(run)
     assert held.told["INGEST018"] == 1
     assert held.rows("SELECT basis FROM gpu_ledger WHERE work = 'idle'") == [("bounded",)]
+
+
+def test_copies_that_are_not_counted_leave_gaps_open(tmp_path: Path) -> None:
+    """A day and more lies between the files, so that nothing ties their times: kernels count."""
+    kernels(tmp_path / "run", "908_kernel_trace.csv")
+    copies(tmp_path / "run", "908_memory_copy_trace.csv", (10**11, 10**11 + 10))
+    held = Held(tmp_path / "run")
+    assert (held.told["ATTR008"], held.told["INGEST018"]) == (1, 1)
+    assert held.idle == (80, 0, 80, "bounded")
