@@ -21,10 +21,15 @@ from trueput.attribution.engine.record import EngineRecord, Parts, Row, cost_row
 from trueput.attribution.iterations.cost import StepParts
 from trueput.attribution.iterations.work import work_columns
 from trueput.attribution.preemption import Attribution, attribute
+from trueput.attribution.preemption.confidence import SURE
 from trueput.attribution.records import EngineLimits, Ints, Steps, Stream, Totals
 from trueput.source_api import Problem, Severity
 
 MAX_REPLAY_STREAMS = 100_000
+_LEFT = frozenset(["aborted", "cancelled", "timeout", "stream_error", "engine_lost", "failed"])
+"""As clients say it: the engine may have given such a request more than they received."""
+_COMING = ["received", "added"]
+_NEVER_IN = frozenset(["refused", "not_sent"])
 _STEP_COLUMNS = [
     "source_id", "engine", "incarnation", "step_ix", "line", "logged_at_ns", "elapsed_ns",
     "context_requests", "context_tokens", "generation_requests", "generation_tokens",
@@ -40,9 +45,9 @@ def attribute_replayed(
     problems: list[Problem],
 ) -> None:
     """Add run_recompute, step_costs, step_work, request_recompute and request_steps to `rows`."""
-    totals = _totals(record, counts)
     sources, steps = _steps(record)
     streams = _streams(record)
+    totals = _totals(record, counts, streams)
     if len(streams) > MAX_REPLAY_STREAMS:
         text = f"{len(streams)} requests are too many to replay; victims stay unknown"
         problems.append(Problem("ATTR003", Severity.INFO, text))
@@ -67,14 +72,15 @@ def _scan(parts: Parts, table: str) -> pl.LazyFrame | None:
     return pl.scan_parquet(files) if files else None
 
 
-def _totals(record: EngineRecord, counts: Counted) -> Totals:
+def _totals(record: EngineRecord, counts: Counted, streams: Sequence[Stream]) -> Totals:
     grown, covers = counts.grown, counts.uncovered is None
+    aborted = {*_aborted(record), *(x.request_id for x in streams if x.aborted)}
     return Totals(
         prompt_tokens_computed=grown.get(PROMPT_TOKENS),
         generation_tokens=grown.get(GENERATION_TOKENS),
         first_tokens=grown.get(FIRST_TOKENS),
         preemptions=counts.preemptions,
-        aborted=len(_aborted(record)),
+        aborted=len(aborted),
         prefilled_requests=grown.get(PREFILLED) if covers else None,
         prefilled_tokens=grown.get(summed(PREFILLED)) if covers else None,
         covers=covers,
@@ -160,8 +166,21 @@ def _streams(record: EngineRecord) -> list[Stream]:
             row[name] = row[name] + offset if row[name] is not None else None
         client[row["request_id"]] = row
     aborted = _aborted(record)
-    names = sorted(set(engine) | {n for n in client if not engine or n in engine})
+    names = sorted({*engine, *_unrecorded(record, client)} if engine else _sent(client))
     return [_stream(n, client.get(n, {}), engine.get(n, {}), aborted) for n in names]
+
+
+def _sent(client: Mapping[str, Row]) -> set[str]:
+    return {name for name, row in client.items() if row["status"] not in _NEVER_IN}
+
+
+def _unrecorded(record: EngineRecord, client: Mapping[str, Row]) -> set[str]:
+    """Requests that left, where an engine says nothing of those that come: only of who finished."""
+    events = _scan(record.parts, "request_events")
+    came = None if events is None else events.filter(pl.col("event").is_in(_COMING)).head(1)
+    if came is not None and came.collect().height:
+        return set()
+    return {name for name, row in client.items() if row["status"] in _LEFT}
 
 
 def _engine_side(record: EngineRecord) -> dict[str, Row]:
@@ -181,7 +200,7 @@ def _engine_side(record: EngineRecord) -> dict[str, Row]:
     events = _scan(record.parts, "request_events")
     if events is not None:
         seen = events.filter(
-            pl.col("event").is_in(["received", "added"])
+            pl.col("event").is_in(_COMING)
             & pl.col("request_id").is_not_null()
             & ~pl.col("request_id").str.starts_with("tokenize-")
         )
@@ -203,6 +222,8 @@ def _first(*values: Any) -> Any:
 
 def _stream(name: str, client: Row, engine: Row, aborted: Mapping[str, int | None]) -> Stream:
     gaps = client.get("gaps_ns")
+    # a log may not say who was aborted; the engine's own record of an end outranks the client
+    left = client.get("status") in _LEFT and engine.get("output_tokens") is None
     output = _first(engine.get("output_tokens"), client.get("output_tokens"))
     return Stream(
         request_id=name,
@@ -221,7 +242,7 @@ def _stream(name: str, client: Row, engine: Row, aborted: Mapping[str, int | Non
         prefill_ns=engine.get("prefill_ns"),
         decode_ns=engine.get("decode_ns"),
         e2e_ns=engine.get("e2e_ns"),
-        aborted=name in aborted,
+        aborted=left or name in aborted,
         aborted_at_ns=aborted.get(name),
     )
 
@@ -319,7 +340,7 @@ def _request_rows(run_id: str, streams: Sequence[Stream], found: Attribution) ->
     if not out or found.unattributed_preemptions != 0:
         return out
     victims = {r.request_id for r in found.requests}
-    sure = min(r.confidence for r in found.requests)
+    sure = min(r.preempted_confidence for r in found.requests)
     zeros = dict.fromkeys(
         ["preemptions", "requeue_ns", "recompute_ns", "recomputed_tokens",
          "requeue_before_first_token_ns", "recompute_before_first_token_ns"], 0,
@@ -328,7 +349,7 @@ def _request_rows(run_id: str, streams: Sequence[Stream], found: Attribution) ->
     method = found.requests[0].method
     out += [
         {"run_id": run_id, "request_id": name, **zeros, "confidence": sure, "method": method,
-         "basis": "inferred"}
+         "basis": "inferred" if sure >= SURE else "bounded"}
         for name in rest
     ]  # fmt: skip
     return out

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from trueput.attribution.preemption.claims import Claim
+from trueput.attribution.preemption.confidence import SURE
 from trueput.attribution.preemption.engines import ReplayedEngine
 from trueput.attribution.preemption.steps import StepRecompute
 from trueput.attribution.records import Ints, RequestRecompute, Stream
@@ -59,6 +60,7 @@ def _row(stream: Stream, claim: Claim, shares: dict[int, int], starts: Ints) -> 
         for begin, end, output in claim.spans
     ]
     early_recompute = sum(ns for step, ns in shares.items() if step in claim.early)
+    confidence = round(claim.confidence * claim.tokens_confidence, 4)
     return RequestRecompute(
         stream.request_id,
         claim.preemptions,
@@ -67,7 +69,8 @@ def _row(stream: Stream, claim: Claim, shares: dict[int, int], starts: Ints) -> 
         sum(claim.tokens.values()),
         sum(wait for wait, output in waits if output == 0),
         early_recompute,
-        round(claim.confidence, 4),
+        confidence,
         METHOD,
-        "inferred",
+        "inferred" if confidence >= SURE else "bounded",
+        round(claim.confidence, 4),
     )
