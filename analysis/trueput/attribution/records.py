@@ -70,6 +70,7 @@ class EngineLimits:
     max_num_batched_tokens: int | None
     prefix_caching: bool | None
     spec_tokens: int
+    async_scheduling: bool | None = None
 
 
 @dataclass(frozen=True)

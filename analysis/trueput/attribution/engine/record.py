@@ -89,6 +89,7 @@ def _limits(config: Mapping[str, Any]) -> EngineLimits:
         return None
 
     caching = config.get("config.enable_prefix_caching")
+    ahead = config.get("config.async_scheduling")
     block = whole("config.block_size", "kv.block_size")
     blocks = whole("config.num_gpu_blocks_override", "kv.blocks", "config.num_gpu_blocks")
     tokens = whole("kv.tokens")
@@ -101,6 +102,7 @@ def _limits(config: Mapping[str, Any]) -> EngineLimits:
         max_num_batched_tokens=whole("config.max_num_batched_tokens"),
         prefix_caching=caching if isinstance(caching, bool) else None,
         spec_tokens=whole("config.num_speculative_tokens") or 0,
+        async_scheduling=ahead if isinstance(ahead, bool) else None,
     )
 
 
