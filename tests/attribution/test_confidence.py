@@ -52,6 +52,23 @@ def test_a_sum_that_two_victims_share_may_leave_open_what_each_took(
     assert not story.clone().open_jobs ^ victims
 
 
+def test_a_sum_that_free_blocks_foretell_leaves_nothing_open() -> None:
+    pool = BlockPool(CACHED)
+    story, given = Story((), pool.capacity), {}
+    both = [resumed(0, 11, 2), resumed(1, 7, 2)]
+    for live, freed in zip(both, (3, 2), strict=True):
+        live.freed_full = live.freed_blocks = freed
+        live.freed_at = story.free_queue.put(freed)
+    # as many blocks are free as were, so that all but two of the last freed are overwritten
+    story.free_queue.take(pool.capacity + 3)
+    assert Division(pool).divide(story, both, 13 + 1, None, given)
+    assert [given[id(live)] for live in both] == [13, 1]
+    assert not story.open_jobs
+    # 9 + 1, 5 + 5 and 1 + 9 are ways to find a block more
+    assert Division(pool).divide(story, both, 13 + 1 - 4, None, given)
+    assert story.open_jobs == {0, 1}
+
+
 def test_a_victim_alone_took_what_was_printed() -> None:
     pool = BlockPool(CACHED)
     story, given = Story((), pool.capacity), {}

@@ -97,6 +97,9 @@ class Division:
         bounds = [self._bounds(live) for live in free]
         least, most = (sum(bound) for bound in zip(*bounds, strict=True))
         is_whole = not any(live is last or live.is_loose or live.prompt is None for live in free)
+        if is_whole and rest == sum(self._guess(story, live) for live in free):
+            # what the free blocks had left of each comes to just what was printed
+            return
         for live, (low, high) in zip(free, bounds, strict=True):
             # what the others must have taken, and can have
             room = min(high, rest - least + low) - max(low, rest - most + high)
