@@ -135,3 +135,22 @@ def test_without_excess_and_victims_nothing_is_recompute(
 ) -> None:
     steps = lines(*((cr, ct, gr, min(gt, gr)) for cr, ct, gr, gt in table))
     assert recomputed_by_step(steps, 0, zeros(steps)).sum() == 0
+
+
+def test_what_aborted_requests_may_have_been_given_is_no_recompute() -> None:
+    """b computes 6 of its 10 prompt tokens, is preempted, and computes all of them. a, with a
+    prompt of 10, is given 3 tokens and leaves with 2. Of 29 tokens 6 + 1 are in no counter.
+    """
+    steps = lines((2, 16, 0, 0), (1, 10, 1, 1), (0, 0, 2, 2))
+    counted = Totals(prompt_tokens_computed=20, generation_tokens=4, first_tokens=2, preemptions=1,
+                     aborted=1)  # fmt: skip
+    left = Stream("a", 10, 0, 2, 3, *[None] * 9, aborted=True)
+    found = recompute_totals([steps], [left], counted, 0, None)
+    assert (found.tokens, found.low, found.high) == (None, 6, 7)
+    assert (found.method, found.basis) == ("conservation", "bounded")
+    # without its first token its prompt is in no counter, either
+    unseen = dataclasses.replace(left, output_tokens=0)
+    assert recompute_totals([steps], [unseen], counted, 0, None).low == 0
+    unasked = dataclasses.replace(left, asked_output_tokens=None)
+    assert recompute_totals([steps], [unasked], counted, 0, None).low == 0
+    assert recompute_totals([steps], [], counted, 0, None).low == 0

@@ -104,9 +104,12 @@ class RequestRecompute:
     requeue_before_first_token_ns: int
     recompute_before_first_token_ns: int
     confidence: float
-    """0..1: that this request was preempted, and so often."""
+    """0..1: that this request was preempted, so often, and computed so many tokens again."""
     method: str
     basis: str
+    """`bounded` where that is not sure: what others were preempted of may be this one's."""
+    preempted_confidence: float
+    """0..1: that this request was preempted, and so often."""
 
 
 @dataclass(frozen=True)

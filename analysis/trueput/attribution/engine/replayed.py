@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,12 @@ from trueput.attribution.engine.counters import (
     summed,
 )
 from trueput.attribution.engine.coverage import Counted
-from trueput.attribution.engine.record import EngineRecord, Parts, Row, cost_row
+from trueput.attribution.engine.record import EngineRecord, Row, cost_row
+from trueput.attribution.engine.streams import aborted_of, scan_of, streams_of
 from trueput.attribution.iterations.cost import StepParts
 from trueput.attribution.iterations.work import work_columns
 from trueput.attribution.preemption import Attribution, attribute
+from trueput.attribution.preemption.confidence import SURE
 from trueput.attribution.records import EngineLimits, Ints, Steps, Stream, Totals
 from trueput.source_api import Problem, Severity
 
@@ -40,9 +42,9 @@ def attribute_replayed(
     problems: list[Problem],
 ) -> None:
     """Add run_recompute, step_costs, step_work, request_recompute and request_steps to `rows`."""
-    totals = _totals(record, counts)
     sources, steps = _steps(record)
-    streams = _streams(record)
+    streams = streams_of(record)
+    totals = _totals(record, counts, streams)
     if len(streams) > MAX_REPLAY_STREAMS:
         text = f"{len(streams)} requests are too many to replay; victims stay unknown"
         problems.append(Problem("ATTR003", Severity.INFO, text))
@@ -62,41 +64,20 @@ def attribute_replayed(
     _write(record.run_id, sources, steps, streams, found, totals.preemptions, rows)
 
 
-def _scan(parts: Parts, table: str) -> pl.LazyFrame | None:
-    files = list(parts.get(table, ()))
-    return pl.scan_parquet(files) if files else None
-
-
-def _totals(record: EngineRecord, counts: Counted) -> Totals:
+def _totals(record: EngineRecord, counts: Counted, streams: Sequence[Stream]) -> Totals:
     grown, covers = counts.grown, counts.uncovered is None
+    aborted = {*aborted_of(record), *(x.request_id for x in streams if x.aborted)}
     return Totals(
         prompt_tokens_computed=grown.get(PROMPT_TOKENS),
         generation_tokens=grown.get(GENERATION_TOKENS),
         first_tokens=grown.get(FIRST_TOKENS),
         preemptions=counts.preemptions,
-        aborted=len(_aborted(record)),
+        aborted=len(aborted),
         prefilled_requests=grown.get(PREFILLED) if covers else None,
         prefilled_tokens=grown.get(summed(PREFILLED)) if covers else None,
         covers=covers,
         preemptions_least=grown.get(PREEMPTIONS, 0),
     )
-
-
-def _aborted(record: EngineRecord) -> dict[str, int | None]:
-    """Requests that the engine says were aborted -> when it said so first."""
-    events = _scan(record.parts, "request_events")
-    if events is None:
-        return {}
-    key = pl.coalesce("request_id", pl.col("engine_request_id").str.replace(r"-[0-9a-f]{8}$", ""))
-    found = events.filter(pl.col("event") == "aborted").select(key, "source_id", "at_ns").collect()
-    said: dict[str, int | None] = {}
-    for name, source, at in found.iter_rows():
-        if name is None:
-            continue
-        when = None if at is None else at + record.offset(source)
-        before = said.get(name)
-        said[name] = min((x for x in (when, before) if x is not None), default=None)
-    return said
 
 
 def _array(frame: pl.DataFrame, name: str) -> Ints:
@@ -121,7 +102,7 @@ def _make_steps(record: EngineRecord, frame: pl.DataFrame) -> Steps:
 
 def _steps(record: EngineRecord) -> tuple[list[str], list[Steps]]:
     """The iterations of each engine life, and the file of each; unusable rows are left out."""
-    scan = _scan(record.parts, "engine_steps")
+    scan = scan_of(record.parts, "engine_steps")
     assert scan is not None
     usable = scan.filter(
         ~pl.col("dummy") & pl.col("elapsed_ns").is_not_null() & pl.col("step_ix").is_not_null()
@@ -135,95 +116,6 @@ def _steps(record: EngineRecord) -> tuple[list[str], list[Steps]]:
         sources.append(str(key[0]))
         found.append(_make_steps(record, unique))
     return sources, found
-
-
-def _streams(record: EngineRecord) -> list[Stream]:
-    """Every request of the run, client and engine side together.
-
-    None without any record of requests: log lines alone give neither lengths nor arrivals, so
-    nothing can be replayed or counted with them.
-    """
-    requests = _scan(record.parts, "requests")
-    tied = record.tied
-    if requests is None or tied is None:
-        return []
-    engine = _engine_side(record)
-    client: dict[str, Row] = {}
-    rows = requests.filter(pl.col("vantage") == "client").select(
-        "source_id", "row_ix", "prompt_tokens", "output_tokens", "asked_output_tokens",
-        "sent_at_ns", "first_token_at_ns", "ended_at_ns", "gaps_ns", "status",
-    ).collect()  # fmt: skip
-    named = rows.join(tied.select("source_id", "row_ix", "request_id"), on=["source_id", "row_ix"])
-    for row in named.iter_rows(named=True):
-        offset = record.offset(row["source_id"])
-        for name in ("sent_at_ns", "first_token_at_ns", "ended_at_ns"):
-            row[name] = row[name] + offset if row[name] is not None else None
-        client[row["request_id"]] = row
-    aborted = _aborted(record)
-    names = sorted(set(engine) | {n for n in client if not engine or n in engine})
-    return [_stream(n, client.get(n, {}), engine.get(n, {}), aborted) for n in names]
-
-
-def _engine_side(record: EngineRecord) -> dict[str, Row]:
-    found: dict[str, Row] = {}
-    requests = _scan(record.parts, "requests")
-    if requests is not None:
-        spans = requests.filter(pl.col("vantage") == "engine").select(
-            "source_id", "request_id", "prompt_tokens", "cached_prompt_tokens", "output_tokens",
-            "asked_output_tokens", "arrived_at_ns", "queue_ns", "prefill_ns", "decode_ns", "e2e_ns",
-        )  # fmt: skip
-        for row in spans.collect().iter_rows(named=True):
-            if row["request_id"] is None:
-                continue
-            if row["arrived_at_ns"] is not None:
-                row["arrived_at_ns"] += record.offset(row["source_id"])
-            found[row["request_id"]] = row
-    events = _scan(record.parts, "request_events")
-    if events is not None:
-        seen = events.filter(
-            pl.col("event").is_in(["received", "added"])
-            & pl.col("request_id").is_not_null()
-            & ~pl.col("request_id").str.starts_with("tokenize-")
-        )
-        limits = seen.group_by("request_id").agg(
-            pl.col("max_tokens").max(), pl.col("prompt_tokens").max()
-        )
-        for name, max_tokens, prompt in limits.collect().iter_rows():
-            row = found.setdefault(name, {})
-            if row.get("asked_output_tokens") is None:
-                row["asked_output_tokens"] = max_tokens
-            if row.get("prompt_tokens") is None:
-                row["prompt_tokens"] = prompt
-    return found
-
-
-def _first(*values: Any) -> Any:
-    return next((v for v in values if v is not None), None)
-
-
-def _stream(name: str, client: Row, engine: Row, aborted: Mapping[str, int | None]) -> Stream:
-    gaps = client.get("gaps_ns")
-    output = _first(engine.get("output_tokens"), client.get("output_tokens"))
-    return Stream(
-        request_id=name,
-        prompt_tokens=_first(engine.get("prompt_tokens"), client.get("prompt_tokens")),
-        cached_prompt_tokens=engine.get("cached_prompt_tokens"),
-        output_tokens=output,
-        asked_output_tokens=_first(
-            client.get("asked_output_tokens"), engine.get("asked_output_tokens")
-        ),
-        sent_at_ns=client.get("sent_at_ns"),
-        first_token_at_ns=client.get("first_token_at_ns"),
-        ended_at_ns=client.get("ended_at_ns"),
-        gaps_ns=np.asarray(gaps, np.int64) if gaps else None,
-        arrived_at_ns=engine.get("arrived_at_ns"),
-        queue_ns=engine.get("queue_ns"),
-        prefill_ns=engine.get("prefill_ns"),
-        decode_ns=engine.get("decode_ns"),
-        e2e_ns=engine.get("e2e_ns"),
-        aborted=name in aborted,
-        aborted_at_ns=aborted.get(name),
-    )
 
 
 def _work_frame(
@@ -319,7 +211,7 @@ def _request_rows(run_id: str, streams: Sequence[Stream], found: Attribution) ->
     if not out or found.unattributed_preemptions != 0:
         return out
     victims = {r.request_id for r in found.requests}
-    sure = min(r.confidence for r in found.requests)
+    sure = min(r.preempted_confidence for r in found.requests)
     zeros = dict.fromkeys(
         ["preemptions", "requeue_ns", "recompute_ns", "recomputed_tokens",
          "requeue_before_first_token_ns", "recompute_before_first_token_ns"], 0,
@@ -328,7 +220,7 @@ def _request_rows(run_id: str, streams: Sequence[Stream], found: Attribution) ->
     method = found.requests[0].method
     out += [
         {"run_id": run_id, "request_id": name, **zeros, "confidence": sure, "method": method,
-         "basis": "inferred"}
+         "basis": "inferred" if sure >= SURE else "bounded"}
         for name in rest
     ]  # fmt: skip
     return out

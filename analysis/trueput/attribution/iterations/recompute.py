@@ -143,6 +143,9 @@ def recompute_totals(
             low, high = max(shape, min(over, replay.low)), max(over, replay.high)
             return TokenTotals(None, low, high, scheduled, method, "bounded")
         return TokenTotals(over, over, over, scheduled, method, "inferred")
+    if complete and over is not None and over >= shape and totals.covers and not spec_tokens:
+        beyond = _beyond_received(streams, totals)
+        shape = shape if beyond is None else max(shape, over - beyond)
     ceiling = over if complete and over is not None and over >= shape else None
     if method == CONSERVATION_STREAMS and ceiling is not None and not _covers(streams):
         # cached prompt tokens counted as computed make the difference too small to be a ceiling
@@ -159,6 +162,21 @@ def recompute_totals(
     if not steps:
         return TokenTotals(None, 0, None, 0, NOTHING, "unknown")
     return TokenTotals(None, shape, None, scheduled, SHAPE, "bounded")
+
+
+def _beyond_received(streams: Sequence[Stream], totals: Totals) -> int | None:
+    """The most tokens that aborted requests can have been given beyond what `computed_once` has of
+    them: what they asked for, and a prompt that no token came of. None where that is not known."""
+    left = [x for x in streams if x.aborted]
+    if len(left) != totals.aborted:
+        return None
+    total = 0
+    for stream in left:
+        if stream.prompt_tokens is None or stream.asked_output_tokens is None:
+            return None
+        total += max(0, stream.asked_output_tokens - (stream.output_tokens or 0))
+        total += 0 if stream.output_tokens else stream.prompt_tokens
+    return total
 
 
 def _begins_late(steps: Sequence[Steps]) -> bool:

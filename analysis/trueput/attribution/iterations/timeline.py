@@ -37,15 +37,19 @@ class Window:
     """Iterations overlap (async scheduling, pipelines): durations sum to more than the time."""
 
 
-def printed_window(steps: Steps) -> Window:
-    """The instants that whole printed seconds and durations leave open."""
+def printed_window(steps: Steps, *, ahead: bool = False) -> Window:
+    """The instants that whole printed seconds and durations leave open.
+
+    `ahead`: the engine schedules ahead of outputs, so that iterations overlap even where pauses in
+    the load make up for it.
+    """
     logged, elapsed = steps.logged_at_ns, steps.elapsed_ns
     low, high = logged - PRINT_DELAY_NS, logged + SECOND_NS
     if len(logged) == 0:
         return Window(low, high, overlapping=False)
     narrow = _narrowed(low, high, elapsed)
     # a stretch that lasted longer than its printed seconds, though pauses made up for it elsewhere
-    overlapping = bool((narrow[0] > narrow[1]).any())
+    overlapping = ahead or bool((narrow[0] > narrow[1]).any())
     low, high = _narrowed(low, high, np.zeros_like(elapsed)) if overlapping else narrow
     return Window(low, np.maximum(high, low), overlapping)
 

@@ -22,14 +22,21 @@ class Claim:
     """Steps of recompute before the first token."""
     confidence: float = 1.0
     """0..1: that this request was preempted, and so often."""
+    tokens_confidence: float = 1.0
+    """0..1: that of its recomputed tokens, where it was."""
+    started: int | None = None
+    """The iteration of its first token; None where there is none."""
 
 
 def claims_of(events: Sequence[Event], n: int) -> tuple[dict[int, Claim], int]:
     """Return the victims by job, and the number of preemptions in all, over `n` iterations."""
     claims: dict[int, Claim] = defaultdict(Claim)
     open_at: dict[int, tuple[int, int]] = {}
+    started: dict[int, int] = {}
     count = 0
     for event in events:
+        if event.kind == "start":
+            started.setdefault(event.job, event.step)
         if event.kind == "preempt":
             count += 1
             claims[event.job].preemptions += 1
@@ -45,4 +52,6 @@ def claims_of(events: Sequence[Event], n: int) -> tuple[dict[int, Claim], int]:
     for job, (begin, output) in open_at.items():
         # never scheduled again within these iterations
         claims[job].spans.append((begin, n, output))
+    for job, claim in claims.items():
+        claim.started = started.get(job)
     return dict(claims), count

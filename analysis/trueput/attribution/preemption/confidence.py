@@ -1,4 +1,5 @@
-"""How sure a victim is: what other stories say, the engine's counter, and misfits close by."""
+"""How sure a victim is: what other stories say, the engine's counter, and misfits close by; and its
+tokens: whether another division of what was printed fits, and what they come to in all."""
 
 from __future__ import annotations
 
@@ -7,6 +8,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from trueput.attribution.iterations.recompute import (
+    CONSERVATION,
+    CONSERVATION_STREAMS,
+    SHAPE,
+    TokenTotals,
+)
 from trueput.attribution.preemption.claims import Claim
 from trueput.attribution.records import Totals
 from trueput.attribution.replay.stories import Story
@@ -14,7 +21,13 @@ from trueput.attribution.replay.stories import Story
 NEARBY_STEPS = 300
 """A count the replay failed to reproduce so shortly before casts doubt on a preemption."""
 NOT_COUNTED = 0.95
-"""Agreement with the engine's counter where there is none."""
+"""Agreement with the engine's counter where there is none, but all recomputed tokens agree."""
+UNCHECKED = 0.7
+"""Agreement where nothing checks the number of preemptions: no counter, or a log in part."""
+SURE = 0.9
+"""From here on a finding counts as certain."""
+OPEN_TOKENS = 0.85
+"""That a victim's tokens are as the cheapest of several divisions has them."""
 MOST_SURE = 0.99
 WRONG_NEARBY = 0.25
 """What each count nearby that is not reproduced adds to 1, by which confidence is divided."""
@@ -40,6 +53,26 @@ def weigh(
             if job in other and other[job].spans == claim.spans
         )
         claim.confidence = share * agreement * _local_quality(best, claim)
+        if job in best.open_jobs:
+            claim.tokens_confidence = OPEN_TOKENS
+
+
+def check(claims: Sequence[Claim], found: TokenTotals, counted: int | None) -> None:
+    """Lower the confidence of all of a run's claims where nothing checks them, or the run's own
+    bounds deny what they come to.
+
+    `counted` are the preemptions that the engine counted, None without a counter.
+    """
+    again = sum(sum(claim.tokens.values()) for claim in claims)
+    is_counted = counted is not None and found.method != SHAPE
+    is_balanced = found.method in {CONSERVATION, CONSERVATION_STREAMS} and found.tokens == again
+    known = 1.0 if is_counted else NOT_COUNTED if is_balanced else UNCHECKED
+    most = found.high if found.high is not None else again
+    is_denied = again > most or (is_counted and again < found.low)
+    for claim in claims:
+        claim.confidence *= known
+        if is_denied:
+            claim.confidence = min(claim.confidence, OPEN_TOKENS)
 
 
 def _weights(stories: Sequence[Story]) -> list[float]:
@@ -48,9 +81,9 @@ def _weights(stories: Sequence[Story]) -> list[float]:
 
 
 def _agreement(totals: Totals | None, preemptions: int) -> float:
-    """1 where the engine counted as many preemptions as the story tells."""
+    """1 where the engine counted as many preemptions as the story tells, or did not count."""
     if totals is None or totals.preemptions is None:
-        return NOT_COUNTED
+        return 1.0
     most = max(totals.preemptions, preemptions)
     return 1.0 if most == 0 else min(totals.preemptions, preemptions) / most
 

@@ -68,9 +68,9 @@ def replay_all(
     engines = []
     allowance = Allowance()
     for one, own in zip(steps, requests_by_process(steps, streams), strict=True):
-        window = printed_window(one)
+        window = printed_window(one, ahead=bool(limits.async_scheduling))
         if window.overlapping:
-            notes.append(f"engine {one.engine}: iterations overlap, durations exceed the time")
+            notes.append(f"engine {one.engine}: iterations overlap")
         if len(one.step_ix) == 0 or why is not None:
             engines.append(_unreplayed(one, window))
             continue

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from trueput.attribution.iterations.cost import StepCost
 from trueput.attribution.iterations.recompute import recompute_totals
+from trueput.attribution.preemption.confidence import check
 from trueput.attribution.preemption.engines import replay_all
 from trueput.attribution.preemption.presence import Presence
 from trueput.attribution.preemption.recompute_time import timed
@@ -71,6 +72,7 @@ def attribute(
         totals.preemptions_least,
     )
     tokens = recompute_totals(steps, streams, totals, limits.spec_tokens, replayed)
+    check([claim for x in engines for claim in x.claims.values()], tokens, totals.preemptions)
     requests = victims(engines, by_step, streams)
     named = sum(request.preemptions for request in requests)
     counted = totals.preemptions

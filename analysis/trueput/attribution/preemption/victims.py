@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from trueput.attribution.iterations.timeline import SECOND_NS
 from trueput.attribution.preemption.claims import Claim
+from trueput.attribution.preemption.confidence import SURE
 from trueput.attribution.preemption.engines import ReplayedEngine
 from trueput.attribution.preemption.steps import StepRecompute
 from trueput.attribution.records import Ints, RequestRecompute, Steps, Stream
@@ -30,7 +31,7 @@ def victims(
         for job, claim in sorted(engine.claims.items()):
             named = claim.confidence >= LEAST_CONFIDENCE
             if named and not came_before(engine.steps, streams[job]):
-                rows.append(_row(streams[job], claim, shares[job], starts))
+                rows.append(_row(streams[job], claim, shares[job], starts, engine.ends))
     return tuple(sorted(rows, key=lambda row: row.request_id))
 
 
@@ -63,24 +64,32 @@ def _shares(claims: dict[int, Claim], made: StepRecompute) -> dict[int, dict[int
     return shares
 
 
-def _row(stream: Stream, claim: Claim, shares: dict[int, int], starts: Ints) -> RequestRecompute:
+def _row(
+    stream: Stream, claim: Claim, shares: dict[int, int], starts: Ints, ends: Ints
+) -> RequestRecompute:
     last = len(starts) - 1
     # who left while waiting had not to wait any longer
     until = stream.ended_at_ns if stream.aborted and stream.ended_at_ns else int(starts[last])
-    waits = [
-        (max(0, min(int(starts[min(end, last)]), max(until, 0)) - int(starts[begin])), output)
-        for begin, end, output in claim.spans
-    ]
+    first = 0 if claim.started is None else int(ends[claim.started])
+    waits, early_wait = 0, 0
+    for begin, end, output in claim.spans:
+        since = int(starts[begin])
+        wait = max(0, min(int(starts[min(end, last)]), max(until, 0)) - since)
+        waits += wait
+        # an engine that schedules ahead may preempt it while its first token is on its way
+        early_wait += wait if output == 0 else min(wait, max(0, first - since))
     early_recompute = sum(ns for step, ns in shares.items() if step in claim.early)
+    confidence = round(claim.confidence * claim.tokens_confidence, 4)
     return RequestRecompute(
         stream.request_id,
         claim.preemptions,
-        sum(wait for wait, _ in waits),
+        waits,
         sum(shares.values()),
         sum(claim.tokens.values()),
-        sum(wait for wait, output in waits if output == 0),
+        early_wait,
         early_recompute,
-        round(claim.confidence, 4),
+        confidence,
         METHOD,
-        "inferred",
+        "inferred" if confidence >= SURE else "bounded",
+        round(claim.confidence, 4),
     )

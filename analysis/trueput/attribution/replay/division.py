@@ -50,6 +50,7 @@ class Division:
             self._learn(story, free[0], rest, partial=free[0] is last)
         else:
             guesses = self._guesses(story, free, rest, last)
+            self._leave_open(story, free, rest, last)
         fits = sum(guesses) == rest
         for live, guess in zip(free, guesses, strict=True):
             given[id(live)] = max(guess, 1)
@@ -90,6 +91,28 @@ class Division:
             guesses[k] += change
             spare -= change
         return guesses
+
+    def _leave_open(self, story: Story, free: list[Live], rest: int, last: Live | None) -> None:
+        """Mark the victims of whom the printed sum leaves open how many tokens they took."""
+        bounds = [self._bounds(live) for live in free]
+        least, most = (sum(bound) for bound in zip(*bounds, strict=True))
+        is_whole = not any(live is last or live.is_loose or live.prompt is None for live in free)
+        if is_whole and rest == sum(self._guess(story, live) for live in free):
+            # what the free blocks had left of each comes to just what was printed
+            return
+        for live, (low, high) in zip(free, bounds, strict=True):
+            # what the others must have taken, and can have
+            room = min(high, rest - least + low) - max(low, rest - most + high)
+            if live.preempted_step >= 0 and room >= (self._unit if is_whole else 1):
+                story.leave_open(live.job.index)
+
+    def _bounds(self, live: Live) -> tuple[int, int]:
+        """The least and the most tokens that a request can take, with the cache or without."""
+        most = max(1, live.target - live.begun)
+        # of what it made itself no more can be found than there ever was
+        ever = live.high if live.out else live.target
+        found = min(live.target - 1, ever) // self._unit * self._unit
+        return max(1, most - found), most
 
     def _guess(self, story: Story, live: Live) -> int:
         """Tokens of a request if it finds in the cache what one finds now."""

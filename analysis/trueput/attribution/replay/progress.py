@@ -115,6 +115,7 @@ class Progress:
         unit = self._pool.unit
         live.shared = max(0, min(story.usual, (live.target - live.begun - 1) // unit))
         story.is_open = True
+        story.leave_open(live.job.index)
         return live.shared * unit
 
     def _check_gap(self, story: Story, live: Live, i: int) -> None:

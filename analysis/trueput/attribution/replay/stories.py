@@ -106,8 +106,8 @@ class Story:
     """One consistent account of the run so far."""
 
     __slots__ = (
-        "anonymous", "cost", "cursor", "free_queue", "is_open", "running", "stopped", "taken",
-        "trail", "undated", "usual", "waiting", "wrong_steps",
+        "anonymous", "cost", "cursor", "free_queue", "is_open", "open_jobs", "running", "stopped",
+        "taken", "trail", "undated", "usual", "waiting", "wrong_steps",
     )  # fmt: skip
 
     def __init__(self, undated: tuple[int, ...], blocks: int) -> None:
@@ -122,6 +122,8 @@ class Story:
         self.anonymous = 0
         self.usual = 0  # blocks that a new request last found in the prefix cache, if it did
         self.is_open = False  # a victim's share of an iteration was made up with another's
+        self.open_jobs: frozenset[int] = frozenset()
+        # victims whose recomputed tokens might as well be others, by what was printed
         self.wrong_steps: tuple[int, ...] = ()
         self.stopped: tuple[int, tuple[int, ...]] = (-1, ())
         # before which step which jobs may have ended by an end token
@@ -133,10 +135,15 @@ class Story:
         twin.cursor, twin.taken, twin.undated = self.cursor, self.taken, self.undated
         twin.anonymous, twin.usual = self.anonymous, self.usual
         twin.is_open, twin.stopped = self.is_open, self.stopped
+        twin.open_jobs = self.open_jobs
         twin.running = [live.clone() for live in self.running]
         twin.waiting = [live.clone() for live in self.waiting]
         twin.free_queue = self.free_queue.clone()
         return twin
+
+    def leave_open(self, job: int) -> None:
+        """How many tokens a victim computed again is not told."""
+        self.open_jobs |= {job}
 
     def wrong(self, step: int) -> None:
         """A printed count of an iteration is not reproduced."""
