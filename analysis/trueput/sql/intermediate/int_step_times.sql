@@ -13,7 +13,11 @@ WITH steps AS (
     t.generation_requests AS requests, t.generation_tokens AS tokens, t.covers_steps,
     sum(t.elapsed_ns) OVER life - 1.05 * CAST(t.logged_at_ns AS DOUBLE) AS ahead_ns
   FROM raw.engine_steps AS t
-  WHERE NOT t.dummy AND t.run_id NOT IN (SELECT run_id FROM int_engine_coverage)
+  WHERE NOT t.dummy AND t.run_id NOT IN (
+      -- that no iteration is in the time of the load may be the client's clock
+      SELECT c.run_id FROM int_engine_coverage AS c
+      WHERE c.code <> 'COVER002' OR c.run_id NOT IN (
+        SELECT r.run_id FROM int_log_reach AS r WHERE r.is_elsewhere AND NOT r.is_late_begin AND NOT r.is_early_end))
     AND t.run_id IN (SELECT run_id FROM int_client_engine)
   WINDOW life AS (PARTITION BY t.run_id, t.source_id, t.engine, t.incarnation ORDER BY t.step_ix ROWS UNBOUNDED PRECEDING)
 ), followed AS (
