@@ -18,9 +18,9 @@ WITH stepped AS (
   FROM (
     SELECT g.run_id, g.device_key, g.class, CAST(g.time_ns AS DOUBLE) AS time_ns,
       g.class IN ('graph_span', 'unnamed') AS is_hidden,
-      g.gpu_step_ix = -2 AND g.run_id NOT IN (SELECT u.run_id FROM int_gpu_unannotated AS u WHERE NOT u.is_bare) AS is_outside,
+      g.gpu_step_ix = -2 AND g.run_id NOT IN (SELECT u.run_id FROM int_gpu_unannotated AS u) AS is_outside,
       -- whether it may be that of a step whose annotation, or launch, is missing
-      NOT (g.gpu_step_ix = -2 AND g.run_id NOT IN (SELECT u.run_id FROM int_gpu_unannotated AS u WHERE NOT u.is_bare))
+      NOT (g.gpu_step_ix = -2 AND g.run_id NOT IN (SELECT u.run_id FROM int_gpu_unannotated AS u))
         AND g.run_id IN (SELECT s.run_id FROM raw.gpu_steps AS s) AS is_open
     FROM int_gpu_segments AS g
     ANTI JOIN raw.gpu_steps AS s ON s.run_id = g.run_id AND s.gpu_step_ix = g.gpu_step_ix

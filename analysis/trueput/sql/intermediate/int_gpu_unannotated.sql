@@ -5,7 +5,6 @@
 -- What such steps launched, if the file shows it, was launched outside every step that is annotated.
 -- Where not one of the annotated steps is found in the log although it prints iterations at the time, nothing
 -- says whether all are annotated: those count that surely ran while it watched, else missing is NULL.
--- is_bare: no step is annotated at all; of the log those count that surely ran while it watched.
 -- Why iterations that compute: others launch nothing and are not annotated.
 WITH stepped AS (
   SELECT run_id, source_id, process_key, engine, incarnation, step_ix, gpu_step_ix, start_at_ns, end_at_ns
@@ -25,7 +24,7 @@ WITH stepped AS (
   SELECT run_id, engine, incarnation, step_ix, logged_at_ns, coalesce(elapsed_ns, 0) AS elapsed_ns
   FROM raw.engine_steps
   WHERE NOT dummy AND coalesce(context_tokens, 0) + coalesce(generation_tokens, 0) > 0
-    AND run_id IN (SELECT o.run_id FROM int_gpu_op_totals AS o)
+    AND run_id IN (SELECT s.run_id FROM stepped AS s)
 ), alone AS (
   -- where an engine is not the only one, nobody knows whose profile it is
   SELECT run_id FROM computing GROUP BY run_id HAVING count(DISTINCT engine) = 1
@@ -64,8 +63,7 @@ WITH stepped AS (
   GROUP BY ALL
 )
 SELECT p.run_id, p.source_id, p.process_key, CAST(sum(p.iterations + coalesce(b.iterations, 0)) AS BIGINT) AS iterations,
-  CAST(sum(greatest(p.iterations - s.steps, 0) + coalesce(b.iterations, 0)) AS BIGINT) AS missing,
-  false AS is_bare
+  CAST(sum(greatest(p.iterations - s.steps, 0) + coalesce(b.iterations, 0)) AS BIGINT) AS missing
 FROM printed AS p
 JOIN shown AS s ON s.run_id = p.run_id AND s.source_id = p.source_id AND s.process_key IS NOT DISTINCT FROM p.process_key
   AND s.engine = p.engine AND s.incarnation = p.incarnation
@@ -75,7 +73,7 @@ GROUP BY p.run_id, p.source_id, p.process_key
 HAVING sum(greatest(p.iterations - s.steps, 0) + coalesce(b.iterations, 0)) > 0
 UNION ALL
 SELECT u.run_id, u.source_id, u.process_key, CAST(u.surely AS BIGINT) AS iterations,
-  CASE WHEN u.surely > u.steps THEN CAST(u.surely - u.steps AS BIGINT) END AS missing, false AS is_bare
+  CASE WHEN u.surely > u.steps THEN CAST(u.surely - u.steps AS BIGINT) END AS missing
 FROM (
   SELECT s.run_id, s.source_id, s.process_key, s.steps,
     count(*) FILTER (t.logged_at_ns >= w.first_ns AND t.logged_at_ns + 1000000000 <= w.last_ns
@@ -89,13 +87,3 @@ FROM (
     AND coalesce(t.logged_at_ns + 1500000000 >= w.first_ns AND t.logged_at_ns - 500000000 <= w.last_ns, true)
   GROUP BY s.run_id, s.source_id, s.process_key, s.steps
 ) AS u
-UNION ALL
-SELECT o.run_id, o.source_id, o.process_key, count(*) AS iterations, count(*) AS missing, true AS is_bare
-FROM (
-  SELECT run_id, source_id, process_key, min(first_at_ns) AS first_ns, max(last_at_ns) AS last_ns
-  FROM int_gpu_op_totals GROUP BY run_id, source_id, process_key
-) AS o
-ANTI JOIN stepped AS s ON s.run_id = o.run_id AND s.source_id = o.source_id AND s.process_key IS NOT DISTINCT FROM o.process_key
-SEMI JOIN alone AS a ON a.run_id = o.run_id
-JOIN computing AS t ON t.run_id = o.run_id AND t.logged_at_ns >= o.first_ns AND t.logged_at_ns + 1000000000 <= o.last_ns
-GROUP BY o.run_id, o.source_id, o.process_key

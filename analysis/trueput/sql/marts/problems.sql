@@ -46,10 +46,8 @@ FROM int_gpu_overheads AS v
 JOIN int_gpu_device_numbers AS n ON n.run_id = v.run_id AND n.device_key = v.device_key
 UNION ALL BY NAME
 SELECT run_id, source_id, NULL::BIGINT AS line, 'ATTR019' AS code, 'warning' AS severity,
-  CASE WHEN bool_and(is_bare) THEN concat('no step is annotated in it, and the log has ', max(missing), ' iterations while it watched: ',
-      'of which step its compute is nobody knows, and it is unattributed')
-    ELSE concat(sum(missing), ' of ', sum(iterations), ' iterations of the log while it watched have no annotation in it: ',
-      'compute that was launched outside of annotated steps may be theirs, and is unattributed') END AS text,
+  concat(sum(missing), ' of ', sum(iterations), ' iterations of the log while it watched have no annotation in it: ',
+    'compute that was launched outside of annotated steps may be theirs, and is unattributed') AS text,
   CAST(sum(missing) AS BIGINT) AS occurrences
 FROM int_gpu_unannotated AS u
 -- where operations are lost as well, INGEST009 counts what is missing
