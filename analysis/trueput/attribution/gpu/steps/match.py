@@ -70,9 +70,9 @@ def matched(
     SEVERAL for all steps of a process that may be one of several stretches of the log.
 
     One shift for a process must make nearly all compositions agree. Or several, where iterations
-    are missing from the profile: then the steps must also end when the log printed them. Where
-    single ones are missing throughout, both clocks must be known: `offsets` (ns by file) take
-    instants to UTC in the files of `dated`.
+    are missing from the profile: then the steps must also end when the log printed them, and as
+    much time must have passed as these took. Where single ones are missing throughout, both clocks
+    must be known: `offsets` (ns by file) take instants to UTC in the files of `dated`.
     """
     out: Ints = np.full(len(marks), -1, np.int64)
     logs = _logs(iterations, offsets or {}) if iterations.num_rows else []
@@ -119,7 +119,7 @@ def _processes(marks: Marks) -> Iterator[slice]:
 
 
 def _match_pieces(mine: Ints, marks: Marks, logs: Sequence[Log], iterations: pa.Table) -> Ints:
-    """As `_match_process`, of a process whose profile lacks iterations of the log in between."""
+    """As `one_stretch`, of a process whose profile lacks iterations of the log in between."""
     out: Ints = np.full(mine.size, -1, np.int64)
     most = max(2 * LEAST_AGREEING, AGREEING_SHARE * mine.size)
     for log in logs:
@@ -140,7 +140,7 @@ def _match_scattered(
     iterations: pa.Table,
     offsets: Mapping[str, int] | None,
 ) -> Ints:
-    """As `_match_process`, of a process whose profile lacks single iterations throughout.
+    """As `one_stretch`, of a process whose profile lacks single iterations throughout.
 
     Some steps tell one log from another (`_telling`): nearly all of them must be in it, too. Only
     where there is one log none has to.
