@@ -28,6 +28,7 @@ from measure import (
     environment,
     in_turns,
     least_cpu,
+    made_store,
     peak,
     python,
     work_folder,
@@ -36,16 +37,6 @@ from measure import (
 REQUESTS, QUICK_REQUESTS, FULL_REQUESTS, RUNS = 3_000_000, 500_000, 10_000_000, 50
 LESS_CPU, LESS_CPU_OF_FEWER, LESS_MEMORY = 3.0, 2.5, 3.0
 LIMIT, LIMITED_PEAK_MIB = "1GB", 1.1e9 / (1 << 20)
-
-
-def store_of(requests: int, folder: Path) -> Path:
-    """Return a store of that many requests, made when it is not there."""
-    path = folder / f"store-{requests}"
-    if not path.exists():
-        scratch = folder / f"store-{requests}.part"
-        cost(python(HERE / "made" / "store.py", requests, RUNS, scratch))
-        scratch.rename(path)
-    return path
 
 
 def by_views(store: Path, out: Path, limit: str = "") -> Cost:
@@ -91,7 +82,7 @@ def main() -> int:
     folder = Path(temporary.name) if temporary else options.work
     report = Report(f"attribution, {requests:,} requests, {4 * requests:,} events, {RUNS} runs")
     try:
-        store = store_of(requests, folder)
+        store = made_store(folder, f"store-{requests}", "store.py", requests, RUNS)
         outs = {n: folder / f"{n}.json" for n in ("views", "pandas", "limited")}
         found = in_turns(
             {

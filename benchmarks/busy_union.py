@@ -22,6 +22,7 @@ from measure import (
     environment,
     in_turns,
     least_cpu,
+    made_store,
     peak,
     python,
     work_folder,
@@ -29,16 +30,6 @@ from measure import (
 
 OPERATIONS, QUICK_OPERATIONS = 10_000_000, 1_000_000
 LESS_CPU, LESS_MEMORY = 1.8, 2.0
-
-
-def store_of(operations: int, folder: Path) -> Path:
-    """Return a store of that many operations, made when it is not there."""
-    path = folder / f"gpu-{operations}"
-    if not path.exists():
-        scratch = folder / f"gpu-{operations}.part"
-        cost(python(HERE / "made" / "gpu_store.py", operations, scratch))
-        scratch.rename(path)
-    return path
 
 
 def main() -> int:
@@ -49,7 +40,7 @@ def main() -> int:
     folder = Path(temporary.name) if temporary else options.work
     report = Report(f"busy union, {operations:,} kernels on 8 devices")
     try:
-        store = store_of(operations, folder)
+        store = made_store(folder, f"gpu-{operations}", "gpu_store.py", operations)
         mine_out, their_out = folder / "unions-views.json", folder / "unions-pandas.json"
         views, pandas = HERE / "peers" / "gpu_by_views.py", HERE / "peers" / "unions_by_pandas.py"
         making, made = HERE / "made" / "gpu_unions.py", folder / "unions-made"

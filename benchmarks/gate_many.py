@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from measure import HERE, Report, arguments, cost, environment, python, work_folder
+from measure import Report, arguments, cost, environment, made_store, python, work_folder
 
 CANDIDATES, QUICK_CANDIDATES, REPEATS, REQUESTS = 50, 8, 3, 10_000
 MOST_CPU_S, MOST_MIB = 60.0, 1e9 / (1 << 20)
@@ -31,17 +31,6 @@ print(json.dumps({
 """
 
 
-def store_of(candidates: int, folder: Path) -> Path:
-    """Return a store of the runs, made when it is not there."""
-    runs = (candidates + 1) * REPEATS
-    path = folder / f"gate-{runs}"
-    if not path.exists():
-        scratch = folder / f"gate-{runs}.part"
-        cost(python(HERE / "made" / "store.py", runs * REQUESTS, runs, scratch), environment())
-        scratch.rename(path)
-    return path
-
-
 def sides(candidates: int) -> list[str]:
     """Return the configurations: the repeats of each, joined with commas."""
     names = [f"night-{i:02}" for i in range((candidates + 1) * REPEATS)]
@@ -55,7 +44,9 @@ def main() -> int:
     report = Report(f"gate over {candidates} candidates x {REPEATS} x {REQUESTS:,} requests")
     temporary = work_folder(given.work)
     try:
-        store = store_of(candidates, given.work or Path(temporary.name if temporary else "."))
+        folder = given.work or Path(temporary.name if temporary else ".")
+        runs = (candidates + 1) * REPEATS
+        store = made_store(folder, f"gate-{runs}", "store.py", runs * REQUESTS, runs)
         found = cost(python("-c", GATE, store, *sides(candidates)), environment())
     finally:
         if temporary is not None:

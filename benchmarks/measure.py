@@ -51,6 +51,21 @@ def python(*words: str | Path) -> list[str]:
     return [sys.executable, *(str(word) for word in words)]
 
 
+def made_store(folder: Path, name: str, script: str, *words: int) -> Path:
+    """Return the store that `made/SCRIPT WORDS STORE` writes, made unless it is there.
+
+    Not one of another version of trueput: its files may lack columns, and are read as such.
+    """
+    ask = python("-c", "from trueput.ingest.store import READER_VERSION as v; print(v)")
+    version = subprocess.run(ask, env=environment(), check=True, capture_output=True, text=True)
+    path = folder / f"{name}-v{version.stdout.strip()}"
+    if not path.exists():
+        scratch = path.with_suffix(".part")
+        cost(python(HERE / "made" / script, *map(str, words), scratch), environment())
+        scratch.rename(path)
+    return path
+
+
 def trueput(*words: str | Path) -> list[str]:
     """Return the command that runs trueput."""
     return python("-m", "trueput", *words)

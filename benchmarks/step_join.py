@@ -21,6 +21,7 @@ from measure import (
     environment,
     in_turns,
     least_cpu,
+    made_store,
     peak,
     python,
     work_folder,
@@ -28,16 +29,6 @@ from measure import (
 
 OPERATIONS, QUICK_OPERATIONS = 10_000_000, 1_000_000
 LESS_CPU = 2.5
-
-
-def store_of(operations: int, folder: Path) -> Path:
-    """Return a store of that many operations, made when it is not there."""
-    path = folder / f"gpu-{operations}"
-    if not path.exists():
-        scratch = folder / f"gpu-{operations}.part"
-        cost(python(HERE / "made" / "gpu_store.py", operations, scratch))
-        scratch.rename(path)
-    return path
 
 
 def main() -> int:
@@ -48,7 +39,7 @@ def main() -> int:
     folder = Path(temporary.name) if temporary else options.work
     report = Report(f"step join, {operations:,} operations, {operations // 50:,} steps")
     try:
-        store = store_of(operations, folder)
+        store = made_store(folder, f"gpu-{operations}", "gpu_store.py", operations)
         mine_out, their_out = folder / "steps-views.json", folder / "steps-range.json"
         views, ranges = HERE / "peers" / "gpu_by_views.py", HERE / "peers" / "steps_by_range.py"
         found = in_turns(

@@ -10,7 +10,7 @@ import pytest
 from trueput.errors import QueryError
 from trueput.verbs.opening import Reading, open_runs
 from trueput.warehouse import by_runs, constants, session
-from trueput.warehouse.plans import Question, columns_read
+from trueput.warehouse.plans import Question, scans_of
 
 RUNS = ("errors_debug", "prefix_cache", "regress_candidate")
 SLO = "ttft=1s,tpot=20ms"
@@ -57,6 +57,33 @@ def test_one_run_at_a_time_gives_the_same_rows(
     assert len(together["whole"]) >= 15
 
 
+def test_all_runs_in_one_go_give_the_same_rows(
+    store: Path, large: None, together: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_runs, "PIECE_BYTES", 1 << 40)
+    for name, query in QUESTIONS.items():
+        with open_runs(RUNS, Reading(store=store, slo=SLO)) as warehouse:
+            assert sorted(map(repr, warehouse.query(query).rows)) == together[name], name
+    with open_runs(RUNS, Reading(store=store, slo=SLO)) as warehouse:
+        for name, query in QUESTIONS.items():
+            assert sorted(map(repr, warehouse.query(query).rows)) == together[name], name
+
+
+def test_what_a_question_reads_once_is_not_kept(
+    store: Path, large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_runs, "PIECE_BYTES", 1 << 40)
+    once = "SELECT count(*) FROM request_outcomes"
+    twice = f"SELECT ({once}), ({once} WHERE outcome = 'good') FROM goodput LIMIT 1"
+    kept = "SELECT count(*) FROM duckdb_tables() WHERE schema_name = 'kept' AND estimated_size > 0"
+    with open_runs(RUNS, Reading(store=store, slo=SLO)) as warehouse:
+        (requests,) = warehouse.query(once).rows[0]
+        named = f"{kept} AND table_name = 'request_outcomes'"
+        assert warehouse.ask(named).rows == [(0,)]
+        assert warehouse.query(twice).rows[0][0] == requests
+        assert warehouse.ask(named).rows == [(1,)]
+
+
 def test_questions_asked_together_give_the_same_rows(
     store: Path, large: None, together: dict[str, list[str]]
 ) -> None:
@@ -94,11 +121,18 @@ def test_a_plan_tells_which_columns_are_read() -> None:
         connection.execute("CREATE TABLE planned.t (a BIGINT, b BIGINT, c BIGINT, d BIGINT)")
         connection.execute("CREATE VIEW t AS FROM planned.t")
 
+        def scans(sql: str) -> list[set[str]]:
+            return scans_of(connection, Question(sql), "planned", ["t"])["t"]
+
         def read(sql: str) -> set[str]:
-            return columns_read(connection, Question(sql), "planned", ["t"])["t"]
+            return set().union(*scans(sql))
 
         assert read("SELECT a FROM t WHERE b > 1 ORDER BY c") == {"a", "b", "c"}
         assert read("SELECT x.a FROM (SELECT *, b + c AS e FROM t) AS x") == {"a"}
         assert read("SELECT count(*) FROM t") == set()
         assert read("SELECT a.a FROM t AS a JOIN t AS b USING (d)") == {"a", "d"}
         assert read("SELECT t FROM t") == {"a", "b", "c", "d"}
+        assert scans("SELECT a FROM t WHERE b = (SELECT max(b) FROM t)") in (
+            [{"a", "b"}, {"b"}],
+            [{"b"}, {"a", "b"}],
+        )

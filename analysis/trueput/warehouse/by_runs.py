@@ -14,7 +14,7 @@ from trueput.errors import TrueputError
 from trueput.warehouse.connect import Selection, open_raw
 from trueput.warehouse.failures import view_failure
 from trueput.warehouse.models import Model, models, models_below, reads
-from trueput.warehouse.plans import Question, columns_read
+from trueput.warehouse.plans import Question, scans_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -67,6 +67,26 @@ class ByRuns:
         for name in names:
             self._show(name, "kept", self._kept[name])
 
+    def stream(self, question: Question, names: set[str]) -> bool:
+        """Let the views `names` be computed while this one question reads them; return whether so.
+
+        Not where it reads one of them more than once, or the runs are too many for one go. Raises
+        the database's error where the question cannot be planned.
+        """
+        wanted = self._needed([question], names)
+        scans = scans_of(self._connection, question, "planned", names)
+        if any(len(scans[name]) != 1 for name in names):
+            return False
+        steps = self._shared_steps(wanted)
+        raw = self._raw_below([*wanted, *steps])
+        if len(self._pieces(raw)) > 1:
+            return False
+        for table in raw:
+            self._open(table, self._files.get(table, ()), folded=True)
+        for name, (_, sql) in steps.items():
+            self._insert(name, sql)
+        return True
+
     def _needed(self, questions: Iterable[Question], names: Iterable[str]) -> dict[str, set[str]]:
         """Return which columns of the models the questions read; of each at least one."""
         chosen = set(names)
@@ -94,8 +114,8 @@ class ByRuns:
         """Return which columns of the shown empty tables the questions read."""
         found: dict[str, set[str]] = {name: set() for name in names}
         for question in questions:
-            for name, columns in columns_read(self._connection, question, "planned", found).items():
-                found[name] |= columns
+            for name, scans in scans_of(self._connection, question, "planned", found).items():
+                found[name] |= set().union(*scans)
         return found
 
     def _describe(self, name: str) -> None:

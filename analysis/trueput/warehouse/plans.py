@@ -24,15 +24,15 @@ class Question:
     parameters: Sequence[Any] = ()
 
 
-def columns_read(
+def scans_of(
     connection: DuckDBPyConnection, question: Question, schema: str, tables: Iterable[str]
-) -> dict[str, set[str]]:
-    """Return which columns a query reads of each of these tables of a schema.
+) -> dict[str, list[set[str]]]:
+    """Return for each of these tables of a schema the columns of every scan that a query makes.
 
     Raises the database's error where the query cannot be planned.
     """
     names = {f"{schema}.{name}": name for name in tables}
-    found: dict[str, set[str]] = {name: set() for name in names.values()}
+    found: dict[str, list[set[str]]] = {name: [] for name in names.values()}
     connection.execute(f"SET disabled_optimizers = '{_BLINDING}'")
     try:
         plan = f"EXPLAIN (FORMAT json) {question.sql}"
@@ -42,7 +42,7 @@ def columns_read(
     for table, columns in _scans(json.loads(rows[0][1])):
         name = names.get(table.partition(".")[2])
         if name is not None:
-            found[name].update(columns)
+            found[name].append(set(columns))
     return found
 
 

@@ -122,10 +122,30 @@ class Warehouse:
 
     def _get_ready(self, questions: Sequence[Question]) -> None:
         """Build the views that questions read, and fill them when the selection is large."""
+        if direct := self._build_read(questions):
+            self._by_runs.fill(questions, direct)
+
+    def _build_read(self, questions: Sequence[Question]) -> set[str]:
+        """Build the views that questions read; return those that are still to be filled."""
         read = {t for q in questions for s, t in reads(self._connection, q.sql) if s == "main"}
         self._build_all(read)
-        if not self._materialise and (direct := read & set(models())):
-            self._by_runs.fill(questions, direct)
+        return set() if self._materialise else read & set(models())
+
+    def _streamed(self, question: Question) -> Answer | None:
+        """Answer a question of a large selection without keeping what it reads, or return None.
+
+        None also where that fails: whether a view or the question is at fault shows when the views
+        are computed by themselves.
+        """
+        import duckdb
+
+        direct = self._build_read([question])
+        if not direct or not self._by_runs.stream(question, direct):
+            return None
+        try:
+            return self._answer(question)
+        except (duckdb.Error, UnicodeDecodeError):
+            return None
 
     def columns(self, sql: str) -> dict[str, NDArray[Any]]:
         """Run one of trueput's own queries; return its columns, none of which may hold a NULL."""
@@ -154,6 +174,8 @@ class Warehouse:
                 is_named = bool(read) or reads_nothing(self._connection, sql)
                 if not is_named or any(schema not in {"main", "raw"} for schema, _ in read):
                     self.prepare()
+                elif (answer := self._streamed(question)) is not None:
+                    return answer
                 self._get_ready([question])
             except ValueError:  # no SELECT: nothing says what it reads
                 self._connection.extract_statements(sql)  # no SQL at all reads nothing
