@@ -29,8 +29,8 @@ from trueput.attribution.replay.scheduler import Scheduler
 from trueput.attribution.replay.stories import Story, jobs_of
 
 BEAM = 24
-MAX_LEAVERS = 2
 MAX_CANDIDATES = 6
+"""Of so many requests any may have left at once; where more did it is the likeliest."""
 GIVE_UP = 1000
 """Counts not reproduced after which another scheduler must have been at work."""
 
@@ -173,12 +173,18 @@ class Replay:
             # one may have gone, and one that waited come in its place
             yield from ((cost, (k,), 0) for cost, k in costs if cost <= LEFT + DOUBT)
             return
-        cheapest = {k: cost for cost, k in sorted(costs)[:MAX_CANDIDATES] if cost < WRONG}
+        likely = [(cost, k) for cost, k in sorted(costs) if cost < WRONG]
+        cheapest = {k: cost for cost, k in likely[:MAX_CANDIDATES]}
         came = (0, 1) if self._printed.context[i] and self._arrivals.ties(story) else (0,)
-        for count in range(1, min(MAX_LEAVERS, len(cheapest)) + 1):
+        for count in range(1, len(cheapest) + 1):
             for chosen in itertools.combinations(sorted(cheapest), count):
                 least = sum(cheapest[k] for k in chosen)
                 yield from ((least, chosen, pick) for pick in came)
+        # after a stall many clients have given up at once
+        for count in range(MAX_CANDIDATES + 1, min(len(likely), MAX_CANDIDATES - wanted) + 1):
+            least = sum(cost for cost, _ in likely[:count])
+            several = tuple(sorted(k for _, k in likely[:count]))
+            yield from ((least, several, pick) for pick in came)
 
     def _ended_by_budget(self, story: Story, plain: Story, i: int) -> Story | None:
         """The heir whose last prompt took just what the budget had left, where that is likely."""
