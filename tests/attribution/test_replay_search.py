@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from attribution.tiny_scheduler import START_NS, Request, Served, serve
@@ -11,7 +13,8 @@ from hypothesis import strategies as st
 from trueput.attribution.preemption import Attribution, attribute
 from trueput.attribution.records import EngineLimits
 from trueput.attribution.replay import beam
-from trueput.attribution.replay.stories import Live
+from trueput.attribution.replay.nats import LEAST_DOUBT
+from trueput.attribution.replay.stories import Live, Story
 
 AT_ONCE = 2_000
 
@@ -113,3 +116,44 @@ def test_the_best_are_kept_and_what_is_dearer_than_the_worst_is_not_among_them(
     want = [place for cost, place in cheapest if cost <= cheapest[0][0] + within]
     assert every.best(within) == want
     assert spared.best(within) == want
+
+
+def past(*preempted: tuple[int, int], cost: float, before: Story | None = None) -> Story:
+    """A story with these preemptions (step, job) after those of `before`."""
+    story = Story((), 8) if before is None else before.clone()
+    story.cost = cost
+    for step, job in preempted:
+        story.note("preempt", step, job, 1)
+        story.note("resume", step + 1, job, 1)
+    return story
+
+
+def test_a_dropped_story_casts_doubt_on_what_it_tells_otherwise() -> None:
+    shared = past((3, 1), (5, 2), cost=1.0)
+    kept, other = (
+        past((8, 4), cost=2.0, before=shared),
+        past((7, 5), (9, 2), cost=3.0, before=shared),
+    )
+    kept.outlive(other)
+    likely = 1 / (1 + math.e)
+    assert kept.doubts == pytest.approx({4: likely, 5: likely, 2: likely})
+    assert kept.clone().doubts == kept.doubts
+    assert not shared.doubts
+    same = past((8, 4), cost=2.5, before=shared)
+    before = dict(kept.doubts)
+    kept.outlive(same)
+    assert kept.doubts == before
+    far = past((11, 6), cost=2.0 + LEAST_DOUBT + 0.1, before=shared)
+    kept.outlive(far)
+    assert kept.doubts == before
+
+
+@pytest.mark.parametrize("order", [(1.0, 3.0), (3.0, 1.0)])
+def test_of_stories_that_go_on_alike_the_dear_one_is_outlived(order: tuple[float, float]) -> None:
+    outlived: list[tuple[float, float]] = []
+    best: beam.Beam[float] = beam.Beam(4, lambda kept, gone: outlived.append((kept, gone)))
+    for place, cost in enumerate(order):
+        best.add("same", cost, (place, 0), cost)
+    best.add("else", 2.0, (2, 0), 2.0)
+    assert outlived == [(1.0, 3.0)]
+    assert best.best(10) == [1.0, 2.0]

@@ -25,6 +25,7 @@ TINY = SCENARIOS["tiny"].replace(requests=30, async_scheduling=True, prefix_cach
 OVERLAPPED, TROUBLED = SCENARIOS["overlapped"], SCENARIOS["troubled"]
 CROWDED = TROUBLED.replace(async_scheduling=True, requests=60, request_rate=5.5, abort_ratio=0.1)
 HASTY = OVERLAPPED.replace(prefix_caching=True, requests=60, abort_ratio=0.1)
+STALLED = TROUBLED.replace(stall_ratio=0.05, stall_ns=200_000_000)
 PLAIN = OVERLAPPED.replace(prefix_caching=False, abort_ratio=0.2, early_stop_ratio=0.15)
 RUNS: Mapping[str, tuple[Config, int]] = {
     # two victims are resumed in one iteration: which of them found what blocks is not printed
@@ -45,6 +46,10 @@ RUNS: Mapping[str, tuple[Config, int]] = {
     # iterations overlap, and pauses in the load hide it
     "with_pauses": (TINY.replace(request_rate=20.0, abort_ratio=0.1), 3151),
     "plain": (PLAIN.replace(async_scheduling=True), 177),
+    # four clients give up in one stall of the engine; the second time ten in four iterations
+    "given_up_at_once": (STALLED, 208),
+    # with them go a victim that waits, and two that were never served
+    "given_up_waiting": (STALLED, 206),
 }
 Rows = dict[str, dict[str, Any]]
 
@@ -137,6 +142,25 @@ def test_only_those_are_doubted_whose_tokens_may_be_each_others(store: Store) ->
     for name in victims:
         basis = {phases[name][f"{phase}_basis"] for phase in ("requeue", "recompute", "decode")}
         assert basis == {"bounded" if name in doubted else "inferred"}
+
+
+@pytest.mark.parametrize(
+    ("name", "open_ones"),
+    [
+        ("given_up_at_once", set()),
+        # it waited when its client gave up, and may as well have left while it ran
+        pytest.param("given_up_waiting", {"cmpl-t-6-0"}, marks=pytest.mark.long),
+    ],
+)
+def test_clients_that_give_up_at_once_hide_no_victim(
+    store: Store, name: str, open_ones: set[str]
+) -> None:
+    run = store.run(name)
+    found, truth = store.rows("request_recompute", run), store.truth(run)
+    victims = {request for request, row in truth.items() if row["preemptions"]}
+    assert len(victims) > 8
+    assert victims - found.keys() == open_ones
+    assert not wrong(found, truth)
 
 
 @pytest.mark.long

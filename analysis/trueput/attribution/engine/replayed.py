@@ -23,6 +23,7 @@ from trueput.attribution.iterations.cost import StepParts
 from trueput.attribution.iterations.work import work_columns
 from trueput.attribution.preemption import Attribution, attribute
 from trueput.attribution.preemption.confidence import SURE
+from trueput.attribution.preemption.victims import LEAST_CONFIDENCE
 from trueput.attribution.records import EngineLimits, Ints, Steps, Stream, Totals
 from trueput.source_api import Problem, Severity
 
@@ -191,7 +192,10 @@ def _presence_rows(
 
 
 def _request_rows(run_id: str, streams: Sequence[Stream], found: Attribution) -> list[Row]:
-    """Victims; and, where every counted preemption is explained, the rest as not preempted."""
+    """Victims; and, where every counted preemption is explained, the rest as not preempted.
+
+    Without those that may as well have been.
+    """
     out = [
         {
             "run_id": run_id,
@@ -217,10 +221,11 @@ def _request_rows(run_id: str, streams: Sequence[Stream], found: Attribution) ->
          "requeue_before_first_token_ns", "recompute_before_first_token_ns"], 0,
     )  # fmt: skip
     rest = [s.request_id for s in streams if s.request_id not in victims]
+    certain = {name: min(sure, round(1 - found.doubts.get(name, 0.0), 4)) for name in rest}
     method = found.requests[0].method
     out += [
-        {"run_id": run_id, "request_id": name, **zeros, "confidence": sure, "method": method,
-         "basis": "inferred" if sure >= SURE else "bounded"}
-        for name in rest
+        {"run_id": run_id, "request_id": name, **zeros, "confidence": here, "method": method,
+         "basis": "inferred" if here >= SURE else "bounded"}
+        for name, here in certain.items() if here >= LEAST_CONFIDENCE
     ]  # fmt: skip
     return out

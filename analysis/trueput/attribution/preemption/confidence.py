@@ -52,6 +52,7 @@ def weigh(
             for weight, (other, _) in zip(weights, accounts, strict=True)
             if job in other and other[job].spans == claim.spans
         )
+        share *= 1 - best.doubts.get(job, 0.0)
         claim.confidence = share * agreement * _local_quality(best, claim)
         if job in best.open_jobs:
             claim.tokens_confidence = OPEN_TOKENS

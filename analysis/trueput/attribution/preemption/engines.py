@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class ReplayedEngine:
     preemptions: int
     """As the best story tells them."""
     presences: tuple[Presence, ...] = ()
+    doubts: Mapping[int, float] = field(default_factory=dict)
+    """How likely requests that are no victims of the story were preempted all the same, 0..1."""
     unsearched: int = 0
     """Iterations with more ways to go on than were looked at, and those after a giving up."""
 
@@ -147,6 +149,7 @@ def _replay_one(
         replay_tokens=tokens_of_stories(stories),
         preemptions=preemptions,
         presences=_of_run(here, own),
+        doubts={own[k][0]: p for k, p in best.doubts.items() if k >= 0 and k not in claims},
         unsearched=replay.cut_short + n - replay.reached,
     )
 

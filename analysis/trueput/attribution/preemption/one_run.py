@@ -7,6 +7,7 @@ cost model says what the recomputed tokens cost. What the replay cannot tell sta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trueput.attribution.iterations.cost import StepCost
@@ -17,7 +18,7 @@ from trueput.attribution.preemption.presence import Presence
 from trueput.attribution.preemption.recompute_time import timed
 from trueput.attribution.preemption.replay_tokens import tokens_together
 from trueput.attribution.preemption.steps import StepRecompute, recompute_of_steps
-from trueput.attribution.preemption.victims import victims
+from trueput.attribution.preemption.victims import doubts, victims
 from trueput.attribution.records import (
     EngineLimits,
     RecomputeTotals,
@@ -39,6 +40,8 @@ class Attribution:
     cost: StepCost
     """Fitted over all of the run's iterations, what `engine_step_cost` shows."""
     totals: RecomputeTotals
+    doubts: Mapping[str, float]
+    """How likely requests that are not named were preempted all the same, 0..1."""
     unattributed_preemptions: int | None
     """Preemptions the engine counted and no named request explains; None without a counter."""
     unreproduced_steps: int
@@ -81,6 +84,7 @@ def attribute(
         by_step,
         cost,
         timed(tokens, by_step, [x.steps for x in engines]),
+        doubts(engines, streams),
         None if counted is None else max(0, counted - named),
         sum(len(set(x.story.wrong_steps)) for x in engines if x.story is not None),
         tuple(notes),

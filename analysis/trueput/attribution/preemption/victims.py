@@ -35,6 +35,18 @@ def victims(
     return tuple(sorted(rows, key=lambda row: row.request_id))
 
 
+def doubts(engines: Sequence[ReplayedEngine], streams: Sequence[Stream]) -> dict[str, float]:
+    """Return how likely requests that `victims` does not name were preempted, by request id."""
+    found: dict[str, float] = {}
+    for engine in engines:
+        likely = dict(engine.doubts)
+        for job, claim in engine.claims.items():
+            if claim.confidence < LEAST_CONFIDENCE:
+                likely[job] = 1.0  # by the best story it was
+        found |= {streams[job].request_id: value for job, value in likely.items()}
+    return found
+
+
 def came_before(steps: Steps, stream: Stream) -> bool:
     """Whether a request may have been served in iterations before the log's first.
 

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from trueput.attribution.replay.admission_order import admission_order
 from trueput.attribution.replay.departures import SLACK_NS, Departures
-from trueput.attribution.replay.nats import ANONYMOUS, OUT_OF_ORDER, UNDATED, WRONG
+from trueput.attribution.replay.nats import (
+    ANONYMOUS,
+    DOUBT,
+    LEFT,
+    OUT_OF_ORDER,
+    UNDATED,
+    WRONG,
+)
 from trueput.attribution.replay.printed import Printed
 from trueput.attribution.replay.stories import Job, Live, Story
 
@@ -62,12 +69,29 @@ class Arrivals:
         first, second = (self._jobs[k].arrived_at_ns or 0 for k in head)
         return 2 if abs(second - first) < TIE_NS else 0
 
+    def gone(self, story: Story, i: int) -> int:
+        """How many of the next arrivals may have gone before step `i` without having run."""
+        waited = itertools.takewhile(
+            lambda k: (
+                self._jobs[k].arrived_at_ns is not None
+                and self._departures.cost_unserved(self._jobs[k], i) <= LEFT + DOUBT
+            ),
+            self.choices(story, i),
+        )
+        return sum(1 for _ in waited)
+
     def admit(self, story: Story, i: int, pick: int) -> Live:
         """Return the request admitted in step `i`, the `pick`-th of the choices.
 
-        Where there are fewer, it is one that no record names.
+        Where there are fewer, it is one that no record names. Who came earlier has gone, if all of
+        them may have.
         """
         choices = self.choices(story, i)
+        if 0 < pick <= self.gone(story, i):
+            for k in choices[:pick]:
+                story.cost += self._departures.cost_unserved(self._jobs[k], i)
+                self._take(story, k, i)
+            choices, pick = choices[pick:], 0
         if pick < len(choices):
             job = self._jobs[choices[pick]]
             if job.arrived_at_ns is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -15,10 +16,14 @@ MOVES_EACH = 5
 
 
 class Beam(Generic[Item]):
-    """The `width` cheapest items, one for each key: of equal cost those of lower rank."""
+    """The `width` cheapest items, one for each key: of equal cost those of lower rank.
 
-    def __init__(self, width: int) -> None:
+    `outlived` is called with an item and each of the same key that it is kept in place of.
+    """
+
+    def __init__(self, width: int, outlived: Callable[[Item, Item], None] | None = None) -> None:
         self.width = width
+        self._outlived = outlived
         self._found: dict[object, tuple[float, Rank, Item]] = {}
         self._costs: list[float] = []
 
@@ -26,7 +31,10 @@ class Beam(Generic[Item]):
         """Offers an item; of one key the cheapest is kept."""
         known = self._found.get(key)
         if known is not None:
-            if (known[0], known[1]) <= (cost, rank):
+            is_kept = (known[0], known[1]) <= (cost, rank)
+            if self._outlived is not None:
+                self._outlived(*((known[2], item) if is_kept else (item, known[2])))
+            if is_kept:
                 return
             del self._costs[bisect_left(self._costs, known[0])]
         self._found[key] = (cost, rank, item)

@@ -25,8 +25,14 @@ class Departures:
 
     def cost(self, live: Live, i: int) -> float:
         """Nats for a request's having left just before step `i`; infinite where it cannot."""
-        job = live.job
-        if not job.may_leave or live.out < job.received:
+        return math.inf if live.out < live.job.received else self._cost(live.job, i)
+
+    def cost_unserved(self, job: Job, i: int) -> float:
+        """Nats for a request's having left just before step `i` without ever having run."""
+        return math.inf if job.received else self._cost(job, i)
+
+    def _cost(self, job: Job, i: int) -> float:
+        if not job.may_leave:
             return math.inf
         if job.left_after_ns is None or job.left_before_ns is None:
             return LEFT_UNKNOWN

@@ -18,6 +18,9 @@ GHOST = 0.5
 """A request that had ended is given a token once more: the engine schedules ahead of outputs."""
 LEFT = 1.0
 """A request left when its records say it may have."""
+LEFT_WAITING = 0.1
+"""On top, for one that waited after a preemption: it might as well have left instead. A trifle: the
+instant at which its client gave up tells the two apart, where that tells anything."""
 LEFT_UNKNOWN = 3.0
 """A request left, and nothing says when."""
 UNENDED = 6.0
@@ -36,3 +39,5 @@ MOST_HIT_DIFFERS = 1.0
 """The most of that for one request in one iteration."""
 DOUBT = 0.5
 """An iteration that costs a story more than this is looked at again for other explanations."""
+LEAST_DOUBT = 4.0
+"""A story that is dearer than another by more than this casts no doubt on it: 2 % at most."""

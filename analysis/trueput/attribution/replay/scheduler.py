@@ -16,7 +16,7 @@ from trueput.attribution.replay.block_pool import BlockPool
 from trueput.attribution.replay.departures import Departures
 from trueput.attribution.replay.division import Division
 from trueput.attribution.replay.free_queue import FreeQueue
-from trueput.attribution.replay.nats import GHOST, RESTARTED, UNNEEDED
+from trueput.attribution.replay.nats import GHOST, LEFT_WAITING, RESTARTED, UNNEEDED
 from trueput.attribution.replay.printed import Printed
 from trueput.attribution.replay.progress import Progress
 from trueput.attribution.replay.stories import Live, Story
@@ -56,7 +56,8 @@ class Scheduler:
         *,
         is_exact: bool = False,
     ) -> Story:
-        """`old` after step `i`, the running requests at the places `leavers` having left before it.
+        """`old` after step `i`, the requests at the places `leavers` having left before it: places
+        in the running ones followed by those that wait after a preemption.
 
         `pick` skips so many of the arrivals that may be admitted. `ghosts` were given a token once
         more, because the engine schedules ahead of outputs: who is known where no more had ended.
@@ -65,9 +66,13 @@ class Scheduler:
         story = old.clone()
         self._allowance.spend(len(story.running) + 1)
         self._check_usage(story, i)
-        for live in [story.running[k] for k in leavers]:
+        running = len(story.running)
+        held = [*story.running, *story.waiting]
+        for k in leavers:
+            live = held[k]
             story.cost += self._departures.cost(live, i)
-            self.progress.retire(story, live, i, "left")
+            story.cost += LEFT_WAITING if k >= running else 0.0
+            self._let_go(story, live, i)
         wanted = self._printed.served(i) - self._reached(story) - ghosts
         story.cost += GHOST * ghosts
         if ghosts == len(story.stopped[1]):
@@ -104,8 +109,7 @@ class Scheduler:
         fresh: list[Live] = []
         for _ in range(count):
             if story.waiting and self._departures.has_gone(story.waiting[0].job, i):
-                gone = story.waiting.pop(0)
-                story.note("left", i, gone.job.index, gone.out)
+                self._let_go(story, story.waiting[0], i)
             if story.waiting:
                 live = story.waiting.pop(0)
                 live.target = (live.prompt or live.high) + live.out
@@ -118,6 +122,14 @@ class Scheduler:
             story.running.append(live)
             fresh.append(live)
         return fresh
+
+    def _let_go(self, story: Story, live: Live, i: int) -> None:
+        """A request left before step `i`: while it ran, or while it waited."""
+        if live in story.running:
+            self.progress.retire(story, live, i, "left")
+        else:
+            story.waiting.remove(live)
+            story.note("left", i, live.job.index, live.out)
 
     def close(self, story: Story, n: int) -> None:
         """The log ends after `n` iterations, whatever still runs."""

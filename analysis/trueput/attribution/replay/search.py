@@ -23,7 +23,15 @@ from trueput.attribution.replay.block_pool import BlockPool
 from trueput.attribution.replay.coasting import Coasting
 from trueput.attribution.replay.departures import Departures
 from trueput.attribution.replay.lost_lines import LostLines
-from trueput.attribution.replay.nats import ANONYMOUS, DOUBT, GHOST, LEFT, RESTARTED, WRONG
+from trueput.attribution.replay.nats import (
+    ANONYMOUS,
+    DOUBT,
+    GHOST,
+    LEFT,
+    LEFT_WAITING,
+    RESTARTED,
+    WRONG,
+)
 from trueput.attribution.replay.printed import Printed
 from trueput.attribution.replay.scheduler import Scheduler
 from trueput.attribution.replay.stories import Story, jobs_of
@@ -108,7 +116,7 @@ class Replay:
         The obvious heirs come first; then the others, those that can be cheap before the dear,
         until what is left cannot be among the best, or the allowance is spent.
         """
-        heirs: Beam[Story] = Beam(BEAM)
+        heirs: Beam[Story] = Beam(BEAM, Story.outlive)
         others: list[Other] = []
         rank, is_whole = 0, True
         for story in beam:
@@ -156,8 +164,8 @@ class Replay:
         if wanted > 0:
             # the last pick is a request that no record names
             known = len(self._arrivals.choices(story, i))
-            picks = known + 1 if doubtful else self._arrivals.ties(story)
-            for pick in range(1, picks):
+            picks = range(known + 1) if doubtful else self._came(story, i)
+            for pick in picks[1:]:
                 least = ANONYMOUS if pick == known else 0.0
                 add(least, partial(step, story, i, (), pick))
         return found
@@ -169,13 +177,16 @@ class Replay:
         if not doubtful and (wanted > 0 or (wanted == 0 and not story.waiting)):
             return
         costs = [(self._departures.cost(live, i), k) for k, live in enumerate(story.running)]
+        if doubtful:
+            waiting = enumerate(story.waiting, len(story.running))
+            costs += [(self._departures.cost(live, i) + LEFT_WAITING, k) for k, live in waiting]
         if wanted == 0 and not doubtful:
             # one may have gone, and one that waited come in its place
             yield from ((cost, (k,), 0) for cost, k in costs if cost <= LEFT + DOUBT)
             return
         likely = [(cost, k) for cost, k in sorted(costs) if cost < WRONG]
         cheapest = {k: cost for cost, k in likely[:MAX_CANDIDATES]}
-        came = (0, 1) if self._printed.context[i] and self._arrivals.ties(story) else (0,)
+        came = self._came(story, i)
         for count in range(1, len(cheapest) + 1):
             for chosen in itertools.combinations(sorted(cheapest), count):
                 least = sum(cheapest[k] for k in chosen)
@@ -185,6 +196,12 @@ class Replay:
             least = sum(cost for cost, _ in likely[:count])
             several = tuple(sorted(k for _, k in likely[:count]))
             yield from ((least, several, pick) for pick in came)
+
+    def _came(self, story: Story, i: int) -> Sequence[int]:
+        """Which of the arrivals may be admitted first in step `i`, the obvious one first."""
+        if not self._printed.context[i]:
+            return (0,)
+        return range(max(self._arrivals.ties(story), self._arrivals.gone(story, i) + 1))
 
     def _ended_by_budget(self, story: Story, plain: Story, i: int) -> Story | None:
         """The heir whose last prompt took just what the budget had left, where that is likely."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trueput.attribution.records import Ints, Stream
 from trueput.attribution.replay.free_queue import FreeQueue
-from trueput.attribution.replay.nats import WRONG
+from trueput.attribution.replay.nats import LEAST_DOUBT, WRONG
 
 SECOND_NS = 1_000_000_000
 
@@ -100,14 +101,16 @@ class Trail:
 
     before: Trail | None
     event: Event
+    length: int
+    """Events up to this one."""
 
 
 class Story:
     """One consistent account of the run so far."""
 
     __slots__ = (
-        "anonymous", "cost", "cursor", "free_queue", "is_open", "open_jobs", "running", "stopped",
-        "taken", "trail", "undated", "usual", "waiting", "wrong_steps",
+        "anonymous", "cost", "cursor", "doubts", "free_queue", "is_open", "open_jobs", "running",
+        "stopped", "taken", "trail", "undated", "usual", "waiting", "wrong_steps",
     )  # fmt: skip
 
     def __init__(self, undated: tuple[int, ...], blocks: int) -> None:
@@ -127,6 +130,9 @@ class Story:
         self.wrong_steps: tuple[int, ...] = ()
         self.stopped: tuple[int, tuple[int, ...]] = (-1, ())
         # before which step which jobs may have ended by an end token
+        self.doubts: dict[int, float] = {}
+        # jobs of which a story that was dropped for this one says otherwise when they were
+        # preempted: how likely that one is, 0..1. Never changed, but replaced
 
     def clone(self) -> Story:
         """An independent copy that shares the past."""
@@ -135,7 +141,7 @@ class Story:
         twin.cursor, twin.taken, twin.undated = self.cursor, self.taken, self.undated
         twin.anonymous, twin.usual = self.anonymous, self.usual
         twin.is_open, twin.stopped = self.is_open, self.stopped
-        twin.open_jobs = self.open_jobs
+        twin.open_jobs, twin.doubts = self.open_jobs, self.doubts
         twin.running = [live.clone() for live in self.running]
         twin.waiting = [live.clone() for live in self.waiting]
         twin.free_queue = self.free_queue.clone()
@@ -152,7 +158,18 @@ class Story:
 
     def note(self, kind: str, step: int, job: int, tokens: int) -> None:
         """Adds an event to this story alone."""
-        self.trail = Trail(self.trail, Event(kind, step, job, tokens))
+        length = 1 if self.trail is None else self.trail.length + 1
+        self.trail = Trail(self.trail, Event(kind, step, job, tokens), length)
+
+    def outlive(self, other: Story) -> None:
+        """This story is kept and `other`, which can only go on alike, is dropped."""
+        behind = other.cost - self.cost
+        if behind > LEAST_DOUBT:
+            return
+        likely = 1 / (1 + math.exp(behind))
+        doubted = _preempted_apart(self.trail, other.trail)
+        if doubted:
+            self.doubts = self.doubts | {k: max(likely, self.doubts.get(k, 0.0)) for k in doubted}
 
     def events(self) -> list[Event]:
         """All events, oldest first."""
@@ -172,6 +189,20 @@ class Story:
             self.taken,
             self.undated,
         )
+
+
+def _preempted_apart(one: Trail | None, other: Trail | None) -> set[int]:
+    """Jobs of whose preemptions two pasts tell differently, since they parted."""
+    sides: tuple[set[tuple[int, int]], set[tuple[int, int]]] = (set(), set())
+    while one is not other:
+        # the longer goes back first, so that both come to what they share
+        k = int((0 if one is None else one.length) < (0 if other is None else other.length))
+        node = other if k else one
+        assert node is not None
+        if node.event.kind == "preempt":
+            sides[k].add((node.event.step, node.event.job))
+        one, other = (one, node.before) if k else (node.before, other)
+    return {job for _, job in sides[0] ^ sides[1]}
 
 
 def jobs_of(streams: Sequence[Stream]) -> list[Job]:
