@@ -27,6 +27,10 @@ SELECT
   -- a stream that broke has no end of its own: its last chunk is the last sign of it
   coalesce(c.ended_at_ns, c.sent_at_ns + c.e2e_ns, c.last_token_at_ns,
     c.first_token_at_ns + CAST(list_sum(c.gaps_ns) AS BIGINT), s.ended_at_ns, e.ended_at_ns) AS ended_at_ns,
+  -- when a client last knew it to be under way, where that is not when it ended
+  CASE WHEN c.run_id IS NOT NULL AND c.status IS DISTINCT FROM 'not_sent' AND coalesce(c.ended_at_ns, c.e2e_ns) IS NULL
+    THEN coalesce(c.last_token_at_ns, c.first_token_at_ns + CAST(list_sum(c.gaps_ns) AS BIGINT), c.first_token_at_ns, c.sent_at_ns)
+    END AS c_unended_at_ns,
   e.arrived_at_ns AS e_arrived_at_ns, e.queued_at_ns, e.scheduled_at_ns AS e_scheduled_at_ns,
   e.first_token_at_ns AS e_first_token_at_ns, e.ended_at_ns AS e_ended_at_ns, e.finished_at_ns,
   coalesce(e.arrival_is_exact, false) AS e_arrival_is_exact, coalesce(e.end_is_exact, false) AS e_end_is_exact,

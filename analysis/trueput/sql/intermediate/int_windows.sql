@@ -9,23 +9,44 @@
 -- not observed, and rates over it (rate_ns) are not known.
 -- window_ns_least and window_ns_most: what the length of a whole load lies between where its ends are
 -- known to a second of a log, or to a scrape.
+-- A client that does not tell when it gave a request up tells how long all of it took: the load ended
+-- between the last end that is told and that, and where these are far apart with that.
 -- Where no instants are known the client's own duration stands, basis `reported`. With counters
 -- alone: first to last scrape between which requests were in the engine. With a profile alone: its
 -- first operation to its last end.
 WITH last_steps AS (
   SELECT run_id, max(logged_at_ns) AS last_ns FROM raw.engine_steps GROUP BY run_id
-), ends AS (
+), asked AS (
+  -- what was refused came back at once
+  SELECT * REPLACE (CASE WHEN ruling <> 'rejected' THEN c_unended_at_ns END AS c_unended_at_ns)
+  FROM int_ruled WHERE is_load AND sent_at_ns IS NOT NULL
+), seen AS (
   SELECT q.run_id, q.session, min(q.sent_at_ns) AS first_ns,
     greatest(
       max(greatest(q.sent_at_ns, coalesce(q.ended_at_ns, q.sent_at_ns))),
       -- an engine's log alone names no finish: its last iteration is the last sign of work
       CASE WHEN NOT bool_or(q.in_client) AND count(q.ended_at_ns) < count(*) THEN max(t.last_ns) END
     ) AS last_ns,
+    max(greatest(q.sent_at_ns, coalesce(q.c_unended_at_ns, q.ended_at_ns, q.sent_at_ns))) AS told_ns,
+    bool_or(q.c_unended_at_ns IS NOT NULL) AS has_unended,
+    -- the engine's second in which a request left ends before this
+    CASE WHEN count(q.c_unended_at_ns) = count(q.c_unended_at_ns) FILTER (q.e_ended_at_ns IS NOT NULL)
+      THEN max(q.e_ended_at_ns + CASE WHEN q.e_end_is_exact THEN 0 ELSE 999999999 END) FILTER (q.c_unended_at_ns IS NOT NULL)
+      END AS left_ns,
     bool_or(q.in_client) AS has_client
-  FROM int_ruled AS q
+  FROM asked AS q
   LEFT JOIN last_steps AS t ON t.run_id = q.run_id
-  WHERE q.is_load AND q.sent_at_ns IS NOT NULL
   GROUP BY q.run_id, q.session
+), limited AS (
+  SELECT n.*,
+    CASE WHEN n.has_unended AND l.duration_ns IS NOT NULL
+      THEN greatest(n.told_ns, least(n.first_ns + l.duration_ns, n.left_ns)) END AS most_ns
+  FROM seen AS n
+  LEFT JOIN raw.load_sessions AS l ON l.run_id = n.run_id AND l.session IS NOT DISTINCT FROM n.session
+), ends AS (
+  SELECT * REPLACE (CASE WHEN most_ns IS NULL THEN last_ns
+    WHEN most_ns - told_ns > (most_ns - first_ns) // 100 THEN most_ns ELSE least(last_ns, most_ns) END AS last_ns)
+  FROM limited
 ), changes AS (
   SELECT run_id, session, sent_at_ns AS at_ns, 1 AS change FROM int_ruled
   WHERE is_load AND sent_at_ns IS NOT NULL AND ended_at_ns IS NOT NULL
@@ -89,11 +110,13 @@ WITH last_steps AS (
       ELSE 'unknown'
     END AS basis,
     -- an engine's log tells its seconds: they began before what is in them
-    CASE WHEN w.rule <> 'all' OR coalesce(e.has_client OR x.is_exact, false) THEN 0
+    CASE WHEN w.rule = 'all' AND e.most_ns IS NOT NULL THEN e.last_ns - e.told_ns
+      WHEN w.rule <> 'all' OR coalesce(e.has_client OR x.is_exact, false) THEN 0
       WHEN e.first_ns % 1000000000 = 0 THEN 1000000000
       WHEN e.first_ns IS NULL AND l.duration_ns IS NULL THEN c.last_ns - c.first_ns - c.least_ns
       ELSE 0 END AS over_ns,
-    CASE WHEN w.rule <> 'all' OR coalesce(e.has_client OR x.is_exact, false) THEN 0
+    CASE WHEN w.rule = 'all' AND e.most_ns IS NOT NULL THEN e.most_ns - e.last_ns
+      WHEN w.rule <> 'all' OR coalesce(e.has_client OR x.is_exact, false) THEN 0
       WHEN e.last_ns % 1000000000 = 0 THEN 1000000000 ELSE 0 END AS under_ns
   FROM int_sessions AS s
   CROSS JOIN window_policy AS w

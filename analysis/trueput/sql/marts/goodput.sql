@@ -73,7 +73,9 @@ SELECT
   CASE
     WHEN NOT w.is_observed THEN 'unknown'
     WHEN x.run_id IS NOT NULL OR y.run_id IS NOT NULL THEN 'bounded'
-    WHEN c.run_id IS NOT NULL AND c.unknown = 0 AND c.unplaced = 0 AND w.window_ns_least IS NOT DISTINCT FROM w.window_ns_most
+    -- what the client alone says of its requests, and of how long they took, are claims
+    WHEN c.run_id IS NOT NULL AND c.unknown = 0 AND c.unplaced = 0
+      AND (w.window_ns_least IS NOT DISTINCT FROM w.window_ns_most OR (c.checked = 0 AND l.duration_ns IS NOT NULL))
       THEN CASE WHEN c.checked > 0 THEN 'measured' ELSE 'reported' END
     WHEN c.run_id IS NOT NULL THEN 'bounded'
     WHEN b.run_id IS NOT NULL THEN 'bounded'
