@@ -2,6 +2,11 @@
 -- Formula: it was printed before the first send of a client, or after the last end, by more than the log's second
 -- and what the clocks leave open. Within the load refusals may be the client's own, sent once more.
 -- Null rule: no row where a clock is not known.
+WITH timed AS (
+  SELECT run_id, source_id, line, at_ns, event = 'responded' AS is_between FROM raw.request_events
+  UNION ALL
+  SELECT run_id, source_id, line, logged_at_ns, false FROM raw.engine_steps
+)
 SELECT e.run_id, e.at_ns, e.http_status
 FROM raw.request_events AS e
 JOIN (
@@ -16,4 +21,10 @@ JOIN (
   FROM raw.sources WHERE clock_kind <> 'none' GROUP BY run_id
 ) AS c ON c.run_id = e.run_id
 WHERE e.event = 'responded' AND e.http_status >= 400 AND generation_route(e.route)
-  AND (e.at_ns + 1000000000 + c.unsure_ns < k.first_ns OR e.at_ns - c.unsure_ns > k.last_ns)
+  AND (e.at_ns - c.unsure_ns > k.last_ns
+    OR EXISTS (
+      FROM timed AS t
+      WHERE t.run_id = e.run_id AND t.source_id = e.source_id AND t.line > e.line
+        AND t.at_ns + 1000000000 + c.unsure_ns < k.first_ns AND t.at_ns >= e.at_ns
+        AND (NOT t.is_between OR t.at_ns > e.at_ns)
+    ))
