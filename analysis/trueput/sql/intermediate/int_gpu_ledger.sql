@@ -5,7 +5,8 @@
 -- Gaps inside the capture are idle; outside it, where graph launches hide their kernels, or where
 -- operations were lost, nothing is known: unattributed, and idle's high says how much of it
 -- may be idle; inside whole-graph spans as well. Of a device whose clock is not that of the run nothing is known of the window: low is 0 and
--- high the window in each of its cells. Where a few were lost, idle's low leaves out the gaps in which they may have run.
+-- high the window in each of its cells; of one whose capture shows nothing of the window idle may be all of it.
+-- Where a few were lost, idle's low leaves out the gaps in which they may have run.
 -- So it does with gaps while the profiler did work of its own: it may have kept work from the device.
 -- What ran in such gaps may be of any work: the high of each cell of work holds them. Where copies were not recorded
 -- any gap may be a copy: idle's low is 0, and the high of copies that others recorded holds the gaps.
@@ -87,12 +88,12 @@ WITH classes AS (
   UNION ALL
   SELECT run_id, 'idle', 'none', CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns) END,
     CASE WHEN is_blind OR lacks_copies THEN 0 ELSE not_negative(captured_ns - busy_ns - unseen_ns) END,
-    CASE WHEN is_astray THEN window_ns ELSE not_negative(captured_ns - busy_ns) + span_ns END
+    CASE WHEN is_astray OR captured_ns = 0 THEN window_ns ELSE not_negative(captured_ns - busy_ns) + span_ns END
   FROM gaps
   UNION ALL
   SELECT run_id, 'unattributed', 'none',
     window_ns - busy_ns - CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns) END,
-    CASE WHEN is_astray THEN 0 ELSE window_ns - greatest(captured_ns, busy_ns) END,
+    CASE WHEN is_astray OR captured_ns = 0 THEN 0 ELSE window_ns - greatest(captured_ns, busy_ns) END,
     window_ns - busy_ns - CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns - unseen_ns) END
   FROM gaps
   UNION ALL

@@ -2,9 +2,9 @@
 -- Formula: the parts of the kept stretches inside the window; kernels alone, and with the copies and
 -- memsets that ran while no kernel did. Where no stretches are kept, from the operations.
 -- is_bound: captures of the device hide operations (int_gpu_hidden), so that it was busy for at least as
--- long; their files show nothing of more than a hundredth of the window, and a second, at its begin or end; they
--- lack its copies, which the union of kernels alone does not need; or their clock is not that of the run, and
--- nothing is known.
+-- long; their files show nothing of more than a hundredth of the window at its begin and end, and of more than
+-- the ends of the window leave open and the way of a request there and back, 50 ms; they lack its copies, which
+-- the union of kernels alone does not need; or their clock is not that of the run, and nothing is known.
 -- 0 only where such operations were captured at other times, none can be hidden, and operations of the
 -- device lie on both sides of the window; else a union of nothing has no row.
 -- device and window_ns are those of the device's own row and of the run's window.
@@ -40,11 +40,12 @@ WITH windows AS MATERIALIZED (
 )
 SELECT u.run_id, u.device_key, d.device, u.metric, u.busy_ns, w.window_ns,
   h.is_blind OR h.is_partial OR h.is_astray OR h.unseen_ns > 0 OR (h.lacks_copies AND u.metric = 'gpu_op_union')
-    OR coalesce(r.unwatched_ns > 1000000000 AND r.unwatched_ns * 100 > w.window_ns, false) AS is_bound
+    OR coalesce(r.unwatched_ns > 50000000 + coalesce(k.slack_ns, 0) AND r.unwatched_ns * 100 > w.window_ns, false) AS is_bound
 FROM unions AS u
 JOIN int_gpu_device_numbers AS d ON d.run_id = u.run_id AND d.device_key = u.device_key
 JOIN int_gpu_hidden AS h ON h.run_id = u.run_id AND h.device_key = u.device_key
 JOIN int_gpu_windows AS w ON w.run_id = u.run_id
+LEFT JOIN int_run_windows AS k ON k.run_id = u.run_id
 LEFT JOIN watched AS r ON r.run_id = u.run_id AND r.device_key = u.device_key
 WHERE u.busy_ns > 0
   OR (w.from_ns < w.to_ns AND h.first_op_ns <= w.from_ns AND h.last_op_ns >= w.to_ns AND NOT h.is_blind AND NOT h.is_partial AND NOT h.is_astray

@@ -1,4 +1,5 @@
 -- One row per run: the window over all its load sessions, for engine-wide figures.
+-- slack_ns: how far apart its ends may lie from where they are put, both together.
 -- Computed once. One row per run, from a long chain of views that most others read.
 SELECT
   run_id,
@@ -13,6 +14,7 @@ SELECT
   max(last_ns) AS last_ns,
   bool_or(is_observed) AS is_observed,
   coalesce(max(to_ns) - min(from_ns), max(window_ns)) AS window_ns,
+  coalesce(max(window_ns_most - window_ns_least), 0) AS slack_ns,
   basis_name(max(basis_rank(basis))) AS basis
 FROM int_windows
 GROUP BY run_id

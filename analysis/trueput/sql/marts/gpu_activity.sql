@@ -2,7 +2,7 @@
 -- run's figure over devices is a sum, never a row). Unions are of intervals, never sums over streams.
 -- engine_step is the sum of printed step times, cut at the window; scheduled_tokens and flops are
 -- work, not time. A union of a capture that hides or lost operations, few or many, or shows nothing of more than a
--- hundredth of the window (and a second), is a lower bound (`bounded`);
+-- hundredth of the window (and 50 ms), is a lower bound (`bounded`);
 -- one of a capture whose clock is not that of the run is `bounded` as well, and tells neither a least nor a most.
 -- Where an end of the window may divide iterations, what an engine did in it is `inferred`.
 -- What an engine did, in a window that reaches beyond the last instant of all files, is `bounded`: at least
