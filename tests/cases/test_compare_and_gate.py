@@ -47,19 +47,48 @@ def test_percentiles_are_those_that_the_client_prints(
 
 
 def test_one_run_a_side_has_the_gate_s_intervals(store: Path, lines: dict[str, Line]) -> None:
-    """Of every figure that both show as a ratio of the same two values."""
-    (found,) = gate(BASE, [CANDIDATE], reading=Reading(store=store)).candidates
+    """Of every figure that both show, as a ratio or by its difference."""
+    agree(store, BASE, CANDIDATE, lines)
+
+
+def test_repeats_have_the_gate_s_figures(store: Path) -> None:
+    """Over several runs a side the same mean of the same figure has one name in both.
+
+    Whether they are of one load does not matter for that.
+    """
+    sides = f"{BASE},{BASE}_r2", f"{CANDIDATE},candidate_high"
+    (one,) = compare(sides[0], [sides[1]], Reading(store=store))
+    agree(store, *sides, {line.metric: line for line in one.lines})
+    (turned,) = compare(sides[1], [sides[0]], Reading(store=store))
+    agree(store, sides[1], sides[0], {line.metric: line for line in turned.lines})
+
+
+def agree(store: Path, base: str, candidate: str, lines: dict[str, Line]) -> None:
+    (found,) = gate(base, [candidate], reading=Reading(store=store)).candidates
     shown = {item.metric.replace("_ns_", "_"): item for item in found.findings}
-    both = sorted(shown.keys() & lines.keys() - {"recomputed_ratio"})
+    both = sorted(shown.keys() & lines.keys())
     assert both == [
-        "engine_step", "goodput_rps", "output_tokens_per_s", "scheduled_tokens",
-        "slo_attainment_ratio", "ttft_p50",
+        "engine_step", "goodput_rps", "output_tokens_per_s", "recomputed_ratio",
+        "scheduled_tokens", "slo_attainment_ratio", "ttft_p50",
     ]  # fmt: skip
     for metric in both:
         line, item = lines[metric], shown[metric]
-        assert (line.ratio, line.ratio_low, line.ratio_high) == pytest.approx(
-            (item.ratio, item.ratio_low, item.ratio_high), rel=1e-8
-        )
+        figures = [line.baseline, line.candidate, line.ratio, line.ratio_low, line.ratio_high]
+        theirs = [item.baseline, item.candidate, item.ratio, item.ratio_low, item.ratio_high]
+        if item.baseline == 0:
+            # nothing is a multiple of none
+            figures[2] = theirs[2] = None
+        assert [v is None for v in figures] == [v is None for v in theirs]
+        known = [pair for pair in zip(figures, theirs, strict=True) if None not in pair]
+        assert [a for a, _ in known] == pytest.approx([b for _, b in known], rel=1e-8)
+        assert line.mean == ("arithmetic" if item.ratio_low is None else "geometric")
+    low, high = (
+        lines["recomputed_ratio"].difference_low,
+        lines["recomputed_ratio"].difference_high,
+    )
+    assert low is not None
+    assert high is not None
+    assert f"({100 * low:+.1f} to {100 * high:+.1f})" in shown["recomputed_ratio"].conclusion
 
 
 def test_what_a_load_plans_has_no_interval(lines: dict[str, Line]) -> None:

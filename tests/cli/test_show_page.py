@@ -148,6 +148,71 @@ def test_a_ledger_of_many_outcomes_breaks_no_span_at_80_columns() -> None:
     works = [line for line in lines if "10.1 s" in line]
     assert [line.split()[0] for line in works] == ["prefill", "communication", "unattributed"]
     assert [line.count("10.1 s") for line in works] == [4, 4, 4]
+    (idle,) = [line.split() for line in lines if line.strip().startswith("idle")]
+    assert idle == ["idle", "1", "ns", "0.0", "%", "1", "ns"]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 160])
+def test_every_cell_of_the_ledger_is_on_the_page(width: int) -> None:
+    """Nine works and outcomes, each cell with a time of its own."""
+    outcomes = ("good", "late", "rejected", "failed", "aborted", "unfinished", "unknown",
+                "other_traffic", "none")  # fmt: skip
+    works = ("prefill", "decode", "recompute", "communication", "copy", "other", "idle")
+    cell: dict[str, Any] = {"window_ns": 20 * 10**9, "devices": 2, "basis": "measured"}
+    cells = [(work, outcome) for work in works for outcome in outcomes]
+    rows = [
+        {**cell, "work": work, "outcome": outcome, "time_ns": at * 10**6, "time_ns_high": 0}
+        for at, (work, outcome) in enumerate(cells, 101)
+    ]
+    found: dict[str, Any] = {"gpu_ledger": rows, "gpu_idle": [], "ledger_devices": ON_GPUS}
+    out = io.StringIO()
+    draw_ledger(Console(file=out, width=width), found)
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    for at, (work, _) in enumerate(cells, 101):
+        assert any(line.split()[:1] == [work] and f" {at} ms" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("empty", "waiting", "said"),
+    [
+        (
+            (7_456_501_205, 6_196_977_481, 8_436_251_608),
+            (3_393_338_665, 2_413_588_262, 4_652_862_389),
+            "idle: 7.46 s (6.20 s to 8.44 s) with no request in the engine, "
+            "3.39 s (2.41 s to 4.65 s) while one was",
+        ),
+        # bounds that read as the figure does say nothing more
+        (
+            (1_540_444, 0, 4_554_684),
+            (13_483_802_307, 13_480_788_067, 13_485_342_751),
+            "idle: 1.54 ms (0 ns to 4.55 ms) with no request in the engine, "
+            "13.5 s while one was",
+        ),
+        (
+            (2 * 10**9,) * 3, (10**9,) * 3,
+            "idle: 2.00 s with no request in the engine, 1.00 s while one was",
+        ),
+        (
+            (None, 0, 2 * 10**9), (None, 0, 10**9),
+            "idle: 0 ns to 2.00 s with no request in the engine; the end of a request is not known",
+        ),
+    ],
+)  # fmt: skip
+def test_idle_without_a_request_has_its_bounds(
+    empty: tuple[int | None, int, int], waiting: tuple[int | None, int, int], said: str
+) -> None:
+    row: dict[str, Any] = {"idle_ns": 10**10}
+    for part, values in (("queue_empty", empty), ("work_waiting", waiting)):
+        names = (f"{part}_ns", f"{part}_ns_low", f"{part}_ns_high")
+        row |= dict(zip(names, values, strict=True))
+    cell: dict[str, Any] = {"outcome": "none", "window_ns": 100, "devices": 1, "time_ns_low": 90,
+                            "time_ns": 90, "time_ns_high": 90, "basis": "measured"}  # fmt: skip
+    found: dict[str, Any] = {"gpu_ledger": [{**cell, "work": "idle"}], "gpu_idle": [row],
+                             "ledger_devices": ON_GPUS}  # fmt: skip
+    out = io.StringIO()
+    draw_ledger(Console(file=out, width=160), found)
+    assert [line.strip() for line in out.getvalue().splitlines() if "idle:" in line] == [said]
 
 
 def test_tables_that_nothing_can_fill_are_left_out() -> None:

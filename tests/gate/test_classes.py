@@ -54,6 +54,8 @@ def difference(base: tuple[int, int, int], cand: tuple[int, int, int]) -> Differ
         ((1, 0, 200), (0, 0, 200), Verdict.INCONCLUSIVE, "by chance up to 1.3"),
         # 25 points are over 12 and over chance: 2.576 x sqrt(0.375 x 0.625 x 2 / 200) = 12.5
         ((100, 0, 200), (50, 0, 200), Verdict.NOT_COMPARABLE, "-25.0 points of the requests"),
+        # one of two: chance would give 2.576 x sqrt(0.5 x 0.5 x 2 / 2) = 128.8 points
+        ((2, 0, 2), (0, 0, 2), Verdict.INCONCLUSIVE, "too few to tell it from chance"),
         # 15 points of 20 requests: over 12, and chance gives 40.2
         ((10, 0, 20), (7, 0, 20), Verdict.INCONCLUSIVE, "-15.0 points of the requests, by chance"),
         # so many requests may be what goodput lost by: 5 points are the least change that counts

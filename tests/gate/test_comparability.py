@@ -467,3 +467,17 @@ def test_gaps_that_chance_explains_hold_back() -> None:
     found = aspects(*sides)["arrival_gaps"]
     assert (found.blocks, found.holds_back) == (False, True)
     assert "by chance up to 0.259" in found.difference
+
+
+def test_no_distance_is_expected_beyond_1() -> None:
+    """Of 3 requests each chance would give 1.628 * sqrt(2 / 3) = 1.329, of 2 gaps each 1.628."""
+    few = lengths_gap([100, 100, 103], [100, 103, 103])
+    assert few.difference.endswith("distance 0.333, too few to tell it from chance")
+    assert not few.blocks
+    sides = [
+        columns(run(name, "ggg"), sent_ns=lambda i, sends=sends: sends[i] * 10**9)
+        for name, sends in (("a", (0, 1, 2)), ("b", (0, 1, 4)))
+    ]
+    found = aspects(*sides)["arrival_gaps"]
+    assert found.difference == "Kolmogorov distance 0.500, too few to tell it from chance"
+    assert (found.blocks, found.holds_back) == (False, True)

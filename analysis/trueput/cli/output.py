@@ -16,12 +16,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trueput.cli.tables import fitted, least_room, ruled_table, widest
 from trueput.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
 SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table", ".xml": "junit",
             ".html": "html", ".svg": "svg", ".png": "png"}  # fmt: skip
@@ -42,7 +41,6 @@ class Grid:
 Writers = Mapping[str, Callable[[], str | bytes]]
 """Format name -> function that gives the whole text (of a picture, the bytes) in that format."""
 
-_GAPS = (3, 2)
 _LONGEST_WORD = 32
 _RECORD_VALUE = 24
 _UNSEEN = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
@@ -172,78 +170,6 @@ def console() -> Console:
     return Console(file=sys.stdout, width=page_width(), highlight=False, markup=False, emoji=False)
 
 
-def widths(texts: Sequence[Sequence[str]], room: int, longest_word: int) -> list[int] | None:
-    """Return a width for each column of texts so that no word of up to `longest_word` is cut.
-
-    None where the columns do not fit. What room is left goes to the columns that would wrap.
-    """
-    from rich.cells import cell_len
-
-    whole = [max([1, *(cell_len(t) for t in column)]) for column in texts]
-    if sum(whole) <= room:
-        return whole
-    words = [
-        min(longest_word, max([1, *(cell_len(w) for t in column for w in t.split())]))
-        for column in texts
-    ]
-    if sum(words) > room:
-        return None
-    made = words
-    for level in range(1, room + 1):
-        wider = [min(w, max(n, level)) for w, n in zip(whole, words, strict=True)]
-        if sum(wider) > room:
-            break
-        made = wider
-    return made
-
-
-def columns_of(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return the texts of each column, its name first."""
-    return [[name, *(row[i] for row in rows)] for i, name in enumerate(names)]
-
-
-def fitted(
-    names: Sequence[str], rows: Sequence[Sequence[str]], room: int, longest_word: int
-) -> tuple[int, list[int]] | None:
-    """Return the gap between columns and their widths, None where they do not fit into `room`."""
-    texts = columns_of(names, rows)
-    for gap in _GAPS:
-        made = widths(texts, room - gap * (len(names) - 1), longest_word)
-        if made is not None and (gap == _GAPS[-1] or sum(made) == sum(map(_widest, texts))):
-            return gap, made
-    return None
-
-
-def _widest(texts: Sequence[str]) -> int:
-    from rich.cells import cell_len
-
-    return max([1, *(cell_len(t) for t in texts)])
-
-
-def ruled_table(
-    names: Sequence[str],
-    rows: Sequence[Sequence[Text]],
-    layout: tuple[int, list[int]],
-    right: Sequence[str] | frozenset[str] = (),
-    header_style: str = "bold",
-) -> Table:
-    """Return a rich table with a rule under its head, its columns as wide as `layout` says."""
-    from rich import box
-    from rich.table import Table
-
-    gap, sizes = layout
-    made = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style=header_style,
-        padding=(0, 1) if gap > 2 else (0, 1, 0, 0),
-    )  # fmt: skip
-    for name, size in zip(names, sizes, strict=True):
-        side: Any = "right" if name in right else "left"
-        made.add_column(name, justify=side, overflow="fold", width=size)
-    for row in rows:
-        made.add_row(*row)
-    return made
-
-
 def print_grid(target: Console, grid: Grid) -> None:
     """Print a grid as a table; where its columns do not fit, one record under the other."""
     from rich.padding import Padding
@@ -253,18 +179,25 @@ def print_grid(target: Console, grid: Grid) -> None:
         target.print(Text(printable(grid.title) + "\n", "bold"))
     names = list(grid.columns)
     spare = list(grid.spare)
+    left: list[str] = []
     while True:
         kept = [i for i, name in enumerate(grid.columns) if name in names]
         rows = [[cell(row[i]) for i in kept] for row in grid.rows]
         layout = fitted(names, rows, target.width - 2, _LONGEST_WORD)
         if layout is not None or not spare:
             break
-        names.remove(spare.pop(0))
+        left.append(spare.pop(0))
+        names.remove(left[-1])
     if layout is None:
         _print_records(target, names, rows)
-        return
-    table = ruled_table(names, [[Text(t) for t in row] for row in rows], layout, grid.right)
-    target.print(Padding(table, (0, 0, 0, 1)))
+    else:
+        table = ruled_table(names, [[Text(t) for t in row] for row in rows], layout, grid.right)
+        target.print(Padding(table, (0, 0, 0, 1)))
+    if left:
+        texts = [[cell(value) for value in row] for row in grid.rows]
+        need = least_room(grid.columns, texts, _LONGEST_WORD) + 2
+        told = f"not shown, for the page is too narrow: {', '.join(left)}; COLUMNS={need} shows all"
+        target.print(Padding(Text(told, "dim"), (0, 0, 0, 1)))
 
 
 def _print_records(target: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -272,7 +205,7 @@ def _print_records(target: Console, names: Sequence[str], rows: Sequence[Sequenc
     from rich.table import Table
     from rich.text import Text
 
-    size = min(_widest(names), max(8, target.width - 2 - _RECORD_VALUE))
+    size = min(widest(names), max(8, target.width - 2 - _RECORD_VALUE))
     for number, row in enumerate(rows):
         record = Table.grid(padding=(0, 2, 0, 0))
         record.add_column(width=size, overflow="fold")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trueput.gate.figures import RunFigures
-from trueput.gate.loads import DISTANCE_LIMIT, Difference, Gap
+from trueput.gate.loads import DISTANCE_LIMIT, Difference, Gap, chance_text
 from trueput.gate.requests import ClassCount
 
 ASPECT = "slo_classes"
@@ -102,7 +102,7 @@ def _moved(b: ClassCount, c: ClassCount) -> _Moved | None:
     size, surely, chance = abs(after - before), _surely(b, c), _chance(b, c)
     words = f"{100 * (after - before):+.1f} points of the requests"
     if size <= chance:
-        words += f", by chance up to {100 * chance:.1f}"
+        words += f", {chance_text(chance, f'{100 * chance:.1f}')}"
     if not b.requests or not c.requests:
         side = "candidate" if b.requests else "baseline"
         words = f"no request of the {side} is{known} in it, {words}"

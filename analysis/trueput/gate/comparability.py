@@ -25,20 +25,21 @@ from trueput.gate.loads import (
     gaps_gap,
     length_gap,
     rate_gap,
-    reuse_gap,
 )
 from trueput.gate.outside_window import ASPECT as OUTSIDE_WINDOW
 from trueput.gate.outside_window import outside_gap
+from trueput.gate.over_repeats import furthest_apart
 from trueput.gate.prompt_counts import ASPECT as PROMPT_COUNTS
 from trueput.gate.prompt_counts import counts_gap
 from trueput.gate.service import (
     asked_setting,
-    clock_gap,
+    clock_difference,
     delay_gap,
-    lost_gap,
+    lost_difference,
     meaning_gap,
-    power_gap,
+    power_difference,
     quality_text,
+    reuse_difference,
     saturation_gap,
     warmth_gap,
 )
@@ -90,15 +91,18 @@ _GAPS: dict[str, Callable[[RunFigures, RunFigures], Gap | None]] = {
     "fingerprint": fingerprint_gap,
     "arrival_rate": rate_gap,
     "arrival_gaps": gaps_gap,
-    "prefix_reuse": reuse_gap,
-    "lost_requests": lost_gap,
     OUTSIDE_WINDOW: outside_gap,
     "client_saturation": saturation_gap,
     "client_delay": delay_gap,
     "cache_warmth": warmth_gap,
-    "gpu_clock": clock_gap,
-    "power_limit": power_gap,
     "metric_meaning": meaning_gap,
+}
+#: Aspects that are figures of a whole side: how far apart the means over its repeats are.
+_MEANS: dict[str, Callable[[Sequence[RunFigures], Sequence[RunFigures]], Difference | None]] = {
+    "prefix_reuse": reuse_difference,
+    "lost_requests": lost_difference,
+    "gpu_clock": clock_difference,
+    "power_limit": power_difference,
 }
 #: Aspects that are told of a pair of runs, not of the repeats of one side among themselves.
 _OF_PAIRS = ("client_saturation", "client_delay", "metric_meaning", PROMPT_COUNTS, CLASSES)
@@ -106,7 +110,7 @@ _OF_PAIRS = ("client_saturation", "client_delay", "metric_meaning", PROMPT_COUNT
 MIXED = "the repeats of the"
 #: Aspects of one value that must be known on both sides, or on neither, for a pass.
 _ASKED_VALUES = ("concurrency", "model")
-ASPECTS = ("planned_requests", *LENGTHS, *_GAPS, *_VALUES)
+ASPECTS = ("planned_requests", *LENGTHS, *_GAPS, *_MEANS, *_VALUES)
 
 
 def compare_sides(
@@ -148,9 +152,11 @@ def _difference(
     if aspect == "planned_requests":
         return _planned(baseline, candidate)
     if aspect in LENGTHS:
-        return _worst(baseline, candidate, lambda b, c: length_gap(aspect, b, c, strict))
+        return furthest_apart(baseline, candidate, lambda b, c: length_gap(aspect, b, c, strict))
     if aspect in _GAPS:
-        return _worst(baseline, candidate, _GAPS[aspect])
+        return furthest_apart(baseline, candidate, _GAPS[aspect])
+    if aspect in _MEANS:
+        return _MEANS[aspect](baseline, candidate)
     if aspect in _VALUES:
         read, blocks = _VALUES[aspect]
         return _values(aspect, baseline, candidate, read, blocks)
@@ -232,6 +238,7 @@ def _planned(baseline: Sequence[RunFigures], candidate: Sequence[RunFigures]) ->
     counts_b = [run.load_planned or 0 for run in baseline]
     counts_c = [run.load_planned or 0 for run in candidate]
     size = sum(counts_c) / len(counts_c) - sum(counts_b) / len(counts_b)
+    mean = " on the mean" if len({*counts_b}) > 1 or len({*counts_c}) > 1 else ""
     fixed = all(run.planned_fixed for run in runs)
     note = "" if fixed else "; not known to be fixed by the client"
     holds_back = not fixed
@@ -242,25 +249,10 @@ def _planned(baseline: Sequence[RunFigures], candidate: Sequence[RunFigures]) ->
         found.aspect,
         found.baseline,
         found.candidate,
-        f"{size:+g} requests{note}",
+        f"{size:+.6g} requests{mean}{note}",
         fixed,
         holds_back,
     )
-
-
-def _worst(
-    baseline: Sequence[RunFigures],
-    candidate: Sequence[RunFigures],
-    gap: Callable[[RunFigures, RunFigures], Gap | None],
-) -> Difference | None:
-    """Return the largest difference over all pairs of runs, one from each side."""
-    found = [pair for b in baseline for c in candidate if (pair := gap(b, c)) is not None]
-    if not found:
-        return None
-    return max(
-        found,
-        key=lambda pair: (pair[1].blocks, pair[1].holds_back, pair[0], pair[1].difference),
-    )[1]
 
 
 def _among(side: str, runs: Sequence[RunFigures]) -> list[Difference]:

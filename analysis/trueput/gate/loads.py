@@ -1,4 +1,4 @@
-"""How two runs differ in the load that was asked for: lengths, their order, rate, gaps, reuse."""
+"""How two runs differ in the load that was asked for: lengths, their order, rate, gaps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from trueput.gate.figures import RunFigures, number, text, whole
+from trueput.gate.figures import RunFigures, text, whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,8 +30,6 @@ MEAN_LENGTH_LIMIT = 0.05
 _GAP_JITTER_NS = 10_000_000
 #: Share of the places from which on an order counts as another one.
 _OTHER_PLACES = 0.1
-#: Points by which prefix reuse must differ to be listed.
-_REUSE_POINTS = 0.05
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,11 @@ def _by_chance(one: int, other: int) -> float:
     return _BY_CHANCE * math.sqrt(1 / one + 1 / other)
 
 
+def chance_text(chance: float, shown: str) -> str:
+    """Say up to where chance alone explains a difference of shares, none of which exceeds 1."""
+    return f"by chance up to {shown}" if chance < 1 else "too few to tell it from chance"
+
+
 def _mean_settled(one: Numbers, other: Numbers) -> bool:
     """Tell whether the means differ by no more than the limit, as far as chance lets it be told."""
     mean = float(one.mean())
@@ -117,7 +120,7 @@ def length_gap(aspect: str, b: RunFigures, c: RunFigures, strict: bool) -> Gap |
     blocks = distance > max(DISTANCE_LIMIT, chance) or abs(change) > MEAN_LENGTH_LIMIT
     unsettled = distance > DISTANCE_LIMIT and not blocks and not _mean_settled(lengths_b, lengths_c)
     if DISTANCE_LIMIT < distance <= chance:
-        size = f"{size}, by chance up to {chance:.3f}"
+        size = f"{size}, {chance_text(chance, f'{chance:.3f}')}"
     if not (of_all(b, len(lengths_b)) and of_all(c, len(lengths_c))):
         # Lost requests without a length would pass for a lighter load: a finding, not this.
         size = f"{size}; not known for every planned request"
@@ -254,7 +257,7 @@ def gaps_gap(b: RunFigures, c: RunFigures) -> Gap | None:
         chance, blocks = _by_chance(len(gaps_b), len(gaps_c)), _all_sent(b) and _all_sent(c)
         if distance > chance or not blocks:
             return distance, Difference("arrival_gaps", before, after, size, blocks)
-        size = f"{size}, by chance up to {chance:.3f}"
+        size = f"{size}, {chance_text(chance, f'{chance:.3f}')}"
         return distance, Difference("arrival_gaps", before, after, size, False, holds_back=True)
     if len(gaps_b) != len(gaps_c):
         return None
@@ -264,20 +267,6 @@ def gaps_gap(b: RunFigures, c: RunFigures) -> Gap | None:
         return None
     size = f"like gaps in another order, {moved:.0%} of the places"
     return moved / 1e6, Difference("arrival_gaps", before, after, size, False)
-
-
-def reuse_gap(b: RunFigures, c: RunFigures) -> Gap | None:
-    """Compare the share of prompt tokens that came from the prefix cache: what came back."""
-    shares = [number(run.workload, "reuse_ratio") for run in (b, c)]
-    if None in shares:
-        return None
-    reuse_b, reuse_c = (share or 0.0 for share in shares)
-    moved = reuse_c - reuse_b
-    if abs(moved) <= _REUSE_POINTS:
-        return None
-    return abs(moved), Difference(
-        "prefix_reuse", f"{reuse_b:.1%}", f"{reuse_c:.1%}", f"{100 * moved:+.1f} points", False
-    )
 
 
 def closed_loop(run: RunFigures) -> bool:

@@ -8,14 +8,19 @@ be compared.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import partial
 
 from trueput.gate.figures import RunFigures, number
 from trueput.gate.loads import Difference, Gap, closed_loop, sends_of, sent_rate
+from trueput.gate.over_repeats import mean_difference
 from trueput.gate.samples import lost_share
 
 #: A client that sent at less than this share of the asked rate did not keep up.
 SATURATED_BELOW = 0.98
 _LOST_POINTS = 0.01
+#: Points from which on prefix reuse is listed.
+_REUSE_POINTS = 0.05
 _CLOCK_LIMIT = 0.02
 _POWER_LIMIT = 0.02
 #: Wait before the send that bends latencies: this share of the median end-to-end time.
@@ -26,18 +31,35 @@ _FEWEST_FIRST = 5
 _WARM_POINTS = 0.2
 
 
-def lost_gap(b: RunFigures, c: RunFigures) -> Gap | None:
+def lost_difference(
+    baseline: Sequence[RunFigures], candidate: Sequence[RunFigures]
+) -> Difference | None:
     """Compare planned requests that did not end as asked: for the rules, never blocking."""
-    before, after = lost_share(b), lost_share(c)
-    if before is None or after is None:
-        return None
-    moved = after.value - before.value
-    if abs(moved) < _LOST_POINTS:
-        return None
-    return abs(moved), Difference(
-        "lost_requests", f"{before.value:.1%}", f"{after.value:.1%}",
-        f"{100 * moved:+.1f} points of the planned", False,
-    )  # fmt: skip
+
+    def share(run: RunFigures) -> float | None:
+        sample = lost_share(run)
+        return None if sample is None else sample.value
+
+    sides = baseline, candidate
+    size = partial(_points, least=_LOST_POINTS, what=" of the planned")
+    return mean_difference("lost_requests", sides, share, "{:.1%}", size)
+
+
+def reuse_difference(
+    baseline: Sequence[RunFigures], candidate: Sequence[RunFigures]
+) -> Difference | None:
+    """Compare the share of prompt tokens that came from the prefix cache: what came back."""
+
+    def share(run: RunFigures) -> float | None:
+        return number(run.workload, "reuse_ratio")
+
+    sides, size = (baseline, candidate), partial(_points, least=_REUSE_POINTS)
+    return mean_difference("prefix_reuse", sides, share, "{:.1%}", size)
+
+
+def _points(before: float, after: float, least: float, what: str = "") -> str | None:
+    moved = after - before
+    return f"{100 * moved:+.1f} points{what}" if abs(moved) >= least else None
 
 
 def saturation_gap(b: RunFigures, c: RunFigures) -> Gap | None:
@@ -148,29 +170,36 @@ def _first_cached(run: RunFigures) -> float | None:
     return float(cached.sum() / prompt.sum())
 
 
-def clock_gap(b: RunFigures, c: RunFigures) -> Gap | None:
+def clock_difference(
+    baseline: Sequence[RunFigures], candidate: Sequence[RunFigures]
+) -> Difference | None:
     """Compare the mean clock of the devices over the window."""
-    return _state_gap("gpu_clock", "sm_clock_mhz_mean", "MHz", _CLOCK_LIMIT, b, c)
+    sides = baseline, candidate
+    read, size = partial(_state, column="sm_clock_mhz_mean"), partial(_relative, limit=_CLOCK_LIMIT)
+    return mean_difference("gpu_clock", sides, read, "{:.0f} MHz", size)
 
 
-def power_gap(b: RunFigures, c: RunFigures) -> Gap | None:
+def power_difference(
+    baseline: Sequence[RunFigures], candidate: Sequence[RunFigures]
+) -> Difference | None:
     """Compare the power limit in force on the devices."""
-    return _state_gap("power_limit", "power_limit_w_mean", "W", _POWER_LIMIT, b, c)
-
-
-def _state_gap(
-    aspect: str, column: str, unit: str, limit: float, b: RunFigures, c: RunFigures
-) -> Gap | None:
-    found = [[v for row in run.gpu_state if (v := number(row, column))] for run in (b, c)]
-    if not found[0] or not found[1]:
-        return None
-    before, after = (math.fsum(values) / len(values) for values in found)
-    moved = after / before - 1
-    if abs(moved) <= limit:
-        return None
-    return abs(moved), Difference(
-        aspect, f"{before:.0f} {unit}", f"{after:.0f} {unit}", f"{moved:+.1%}", False
+    sides = baseline, candidate
+    read, size = (
+        partial(_state, column="power_limit_w_mean"),
+        partial(_relative, limit=_POWER_LIMIT),
     )
+    return mean_difference("power_limit", sides, read, "{:.0f} W", size)
+
+
+def _state(run: RunFigures, column: str) -> float | None:
+    """Return the mean of a state over a run's devices."""
+    known = [value for row in run.gpu_state if (value := number(row, column))]
+    return math.fsum(known) / len(known) if known else None
+
+
+def _relative(before: float, after: float, limit: float) -> str | None:
+    moved = after / before - 1
+    return f"{moved:+.1%}" if abs(moved) > limit else None
 
 
 #: Releases of vLLM from which a figure of the same name means something else.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trueput.errors import UsageError
 from trueput.gate import samples
@@ -15,11 +15,15 @@ from trueput.gate.measurements import distinct, reused, same_runs
 from trueput.gate.outside_window import beyond_notes
 from trueput.gate.percentiles import percentile, too_few
 from trueput.gate.policy import Note
+from trueput.gate.render.amounts import MEANS_TEXT
 from trueput.gate.rungs import rung_sample
-from trueput.gate.statistics import Noise, Sample, ratio_effect
+from trueput.gate.statistics import Effect, Noise, Sample, Scale, ratio_effect, share_effect
 from trueput.verbs.base_side import base_side
 from trueput.verbs.figures import figures
 from trueput.verbs.opening import Configuration, Reading, configuration
+
+ARITHMETIC, GEOMETRIC = "arithmetic", "geometric"
+"""What a figure of several runs is the mean by."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,8 @@ class Metric:
 
     `sampled` gives the figure as the gate judges it, with its own bounds and, of one run on a side,
     with the variation inside the run. A percentile of too few requests is shown without bounds, and
-    so is what a load plans: no chance is in it.
+    so is what a load plans: no chance is in it. `by_difference`: compared by its difference, as the
+    gate does with what may be none.
     """
 
     name: str
@@ -36,13 +41,16 @@ class Metric:
     read: Callable[[RunFigures], float | None]
     judged: Callable[[Sequence[RunFigures]], bool] = lambda _: True
     sampled: Callable[[RunFigures, bool], Sample | None] = lambda _run, _single: None
+    by_difference: bool = False
 
 
 @dataclass(frozen=True)
 class Line:
     """One metric of one candidate against the baseline; bounds are one-sided 95 % each.
 
-    Over repeats a figure is the mean of the logs wherever the ratio is, else the plain mean.
+    Over repeats a figure is their geometric mean where the ratio has bounds, else the arithmetic
+    one; `mean` says which. The ratio is that of the two figures. `difference_low` and
+    `difference_high` bound candidate - baseline, in the metric's unit, of what is so compared.
     """
 
     metric: str
@@ -52,6 +60,9 @@ class Line:
     ratio: float | None
     ratio_low: float | None
     ratio_high: float | None
+    mean: str = ARITHMETIC
+    difference_low: float | None = None
+    difference_high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -130,8 +141,19 @@ METRICS = (
     _latency("e2e_p99_failures_inf", "e2e_ns", 0.99, with_failures=True),
     _rung("engine_step", "per window"),
     _rung("scheduled_tokens", "1/s"),
-    Metric("preemptions", "count", lambda run: number(run.recompute, "preemptions")),
-    Metric("recomputed_ratio", "ratio", lambda run: number(run.recompute, "recomputed_ratio")),
+    Metric(
+        "preemptions",
+        "count",
+        lambda run: number(run.recompute, "preemptions"),
+        by_difference=True,
+    ),
+    Metric(
+        "recomputed_ratio",
+        "ratio",
+        lambda run: number(run.recompute, "recomputed_ratio"),
+        sampled=lambda run, _: samples.recomputed_share(run),
+        by_difference=True,
+    ),
     Metric("decode_batch_mean", "sequences", lambda run: number(run.batching, "decode_batch_mean")),
     Metric("running_mean", "requests", lambda run: number(run.batching, "running_mean")),
     Metric("waiting_mean", "requests", lambda run: number(run.batching, "waiting_mean")),
@@ -150,36 +172,52 @@ def _middle(values: Sequence[float]) -> float:
 
 
 def line_of(metric: Metric, base: Sequence[RunFigures], cand: Sequence[RunFigures]) -> Line:
-    """Return one metric of two sides; bounds where its figures are positive and it is judged."""
+    """Return one metric of two sides; bounds where it is judged, and its figures let it be."""
     sides = [[metric.read(run) for run in side] for side in (base, cand)]
-    means = [
+    before, after = (
         _mean([v for v in side if v is not None]) if None not in side and side else None
         for side in sides
+    )
+    line = Line(metric.name, metric.unit, before, after, None, None, None)
+    if before is None or after is None:
+        return line
+    effect = None
+    if all(v is not None and math.isfinite(v) for side in sides for v in side):
+        effect = _effect(metric, base, cand)
+    if effect is not None and effect.scale is Scale.RATIO:
+        # as the figures whose ratio is bounded
+        middles = (_middle([v for v in side if v is not None]) for side in sides)
+        before, after = middles
+        return replace(
+            line, baseline=before, candidate=after, ratio=effect.estimate,
+            ratio_low=effect.low, ratio_high=effect.high, mean=GEOMETRIC,
+        )  # fmt: skip
+    if before > 0 and math.isfinite(before):
+        line = replace(line, ratio=after / before)
+    # a count of one run varies by more than is assumed of runs
+    counted = metric.unit == "count" and effect is not None and effect.assumed_noise
+    if effect is not None and (before or after) and not counted:
+        line = replace(line, difference_low=effect.low, difference_high=effect.high)
+    return line
+
+
+def _effect(
+    metric: Metric, base: Sequence[RunFigures], cand: Sequence[RunFigures]
+) -> Effect | None:
+    """Compare a known and finite figure as the gate does; ``None`` where it is not judged."""
+    if not metric.judged((*base, *cand)):
+        return None
+    single = min(len(base), len(cand)) < 2
+    read = [
+        [
+            metric.sampled(run, single) or Sample.exact(value)
+            for run in side
+            if (value := metric.read(run)) is not None
+        ]
+        for side in (base, cand)
     ]
-    ratio = low = high = None
-    if means[0] is not None and means[1] is not None:
-        finite = all(v is not None and math.isfinite(v) for side in sides for v in side)
-        effect = None
-        if finite:
-            single = min(len(base), len(cand)) < 2
-            read = [
-                [
-                    metric.sampled(run, single) or Sample.exact(value)
-                    for run, value in zip(runs, side, strict=True)
-                    if value is not None
-                ]
-                for runs, side in zip((base, cand), sides, strict=True)
-            ]
-            effect = ratio_effect(read[0], read[1], Noise())
-        base_mean, cand_mean = means[0], means[1]
-        if effect is not None:
-            means = [_middle([s.value for s in side]) for side in read]
-            ratio, low, high = effect.estimate, effect.low, effect.high
-        elif base_mean > 0 and math.isfinite(base_mean):
-            ratio = cand_mean / base_mean
-        if not metric.judged((*base, *cand)):
-            low = high = None
-    return Line(metric.name, metric.unit, means[0], means[1], ratio, low, high)
+    compared = share_effect if metric.by_difference else ratio_effect
+    return compared(read[0], read[1], Noise())
 
 
 def compare(
@@ -187,9 +225,9 @@ def compare(
 ) -> list[Comparison]:
     """Return each candidate configuration beside the baseline.
 
-    Ratios and intervals are the gate's: of mean logs over the repeats of a side; with one run on a
-    side of the variation inside each run and an assumed one between runs (log sd 0.10), as the
-    method says.
+    Figures and intervals are the gate's: of mean logs over the repeats of a side, of plain means
+    where what may be none is compared by its difference; with one run on a side of the variation
+    inside each run and an assumed one between runs (log sd 0.10), as the method says.
     """
     if not candidates:
         raise UsageError("no candidate given", "`trueput compare BASE CANDIDATE...`")
@@ -207,20 +245,26 @@ def compare(
             notes.append(Note("warning", both, "runs"))
         elif same_runs(baseline, runs):
             notes.append(Note("notice", f"{side.name}: both sides are the same runs", "runs"))
-        single = min(len(baseline), len(runs)) < 2
         found.append(
             Comparison(
                 baseline=_kept(sides[0], baseline),
                 candidate=_kept(side, runs),
                 lines=tuple(line_of(m, baseline, runs) for m in METRICS),
                 differences=tuple(compare_sides(baseline, runs)),
-                method="one run on a side: its own variation is measured, 10 % between runs assumed"
-                if single
-                else "t interval on the mean log ratio, one-sided 95 % each way",
+                method=_method(baseline, runs),
                 notes=tuple(dict.fromkeys(notes)),
             )
         )
     return found
+
+
+def _method(base: Sequence[RunFigures], cand: Sequence[RunFigures]) -> str:
+    """Say how the bounds come about, and by which mean a figure of several runs is."""
+    if min(len(base), len(cand)) < 2:
+        told = "one run on a side: its own variation is measured, 10 % between runs assumed"
+    else:
+        told = "t interval on the mean log ratio, one-sided 95 % each way"
+    return f"{told}; {MEANS_TEXT}" if max(len(base), len(cand)) > 1 else told
 
 
 def _unusable(runs: Sequence[RunFigures]) -> list[Note]:

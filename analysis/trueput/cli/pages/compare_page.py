@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -26,18 +27,37 @@ def _value(value: float | None, unit: str) -> str | None:
         return "inf (failed)"
     if unit == "ns":
         return ns_text(round(value))
-    return f"{value:,.0f}" if unit == "count" else f"{value:.4g}"
+    if unit == "count":
+        # a mean of counts is shown as what the ratio is of
+        return f"{value:,.0f}" if value == round(value) else f"{value:,.{_decimals(value)}f}"
+    return f"{value:.4g}"
+
+
+def _decimals(value: float) -> int:
+    """Return how many decimals leave four significant digits, one at least."""
+    return max(1, 3 - math.floor(math.log10(abs(value))))
+
+
+def _bounds(line: Line) -> str | None:
+    """Return the bounds of the ratio; after `by` those of the difference, a share's in points."""
+    low, high = line.difference_low, line.difference_high
+    if line.ratio_low is not None and line.ratio_high is not None:
+        return f"{line.ratio_low:.3f} to {line.ratio_high:.3f}"
+    if low is None or high is None:
+        return None
+    if line.unit == "ratio":
+        return f"by {100 * low:+.1f} to {100 * high:+.1f} points"
+    return f"by {low:+.1f} to {high:+.1f}"
 
 
 def _row(line: Line) -> list[str | None]:
-    known = line.ratio_low is not None and line.ratio_high is not None
     unit = "" if line.unit in {"ns", "count"} else f" [{line.unit}]"
     return [
         line.metric + unit,
         _value(line.baseline, line.unit),
         _value(line.candidate, line.unit),
         None if line.ratio is None else f"{line.ratio:.3f}",
-        f"{line.ratio_low:.3f} to {line.ratio_high:.3f}" if known else None,
+        _bounds(line),
     ]
 
 
@@ -72,7 +92,8 @@ def grids(found: Comparison) -> list[Grid]:
 
 
 def markdown(found: Comparison) -> str:
-    """Return the comparison as Markdown, with its notes."""
+    """Return the comparison as Markdown, with its method and its notes."""
     notes = [f"- {note.level}: {prose(printable(note.text))}\n" for note in found.notes]
     tables = [to_markdown(grid) for grid in grids(found)]
-    return "\n".join([tables[0], *(["".join(notes)] if notes else []), *tables[1:]])
+    method = f"{prose(found.method)}\n"
+    return "\n".join([tables[0], method, *(["".join(notes)] if notes else []), *tables[1:]])

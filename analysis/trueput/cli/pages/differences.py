@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trueput.cli.output import columns_of, printable
+from trueput.cli.output import printable
 from trueput.cli.pages.layout import heading, table
+from trueput.cli.tables import columns_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,7 +13,7 @@ from trueput.cli.pages.differences import draw_differences
 from trueput.cli.pages.layout import heading, say, table
 from trueput.gate.classes import counts_text
 from trueput.gate.policy import BLOCKING
-from trueput.gate.render.amounts import amount, not_applicable, unit_after
+from trueput.gate.render.amounts import MEANS_TEXT, amount, not_applicable, unit_after
 from trueput.gate.rule_api import Finding, Outcome
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
 
@@ -73,6 +73,8 @@ def _draw_candidate(console: Console, candidate: CandidateResult, result: GateRe
         note = "ratio candidate / baseline, one-sided 95 % bounds"
         note += "; not decisive" if unlike else ""
         heading(console, "Findings", note)
+        if max(len(result.baseline_runs), len(candidate.runs)) > 1:
+            say(console, MEANS_TEXT, "dim")
         _findings(console, candidate)
     if not unlike:
         draw_differences(console, candidate.comparability)

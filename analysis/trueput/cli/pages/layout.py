@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trueput.cli.output import cell, fitted, printable, ruled_table
+from trueput.cli.output import cell, printable
+from trueput.cli.tables import fitted, ruled_table
 from trueput.units import ns_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 BAR_WIDTH = 20
+_LONGEST_WORD = 64
 
 
 def heading(console: Console, text: str, note: str = "") -> None:
@@ -41,19 +43,17 @@ def table(
 ) -> None:
     """Print a small table without a frame; columns without any value are left out.
 
-    Only where the words of all columns do not fit is a word cut, the longest first.
+    Only where the words of all columns do not fit is a word cut, the longest first; figures, which
+    are to the right, are wrapped last of all.
     """
     from rich.padding import Padding
     from rich.text import Text
 
-    kept = [i for i, _ in enumerate(columns) if any(r[i] not in (None, "") for r in rows)]
-    names = [columns[i] for i in kept]
-    texts = [[cell(row[i]) for i in kept] for row in rows]
+    names, texts = _filled(columns, rows)
     layout = None
-    for longest_word in range(64, 0, -1):
-        layout = fitted(names, texts, console.width - 2, longest_word)
-        if layout is not None:
-            break
+    for unbroken in (right, ()):
+        for longest_word in range(_LONGEST_WORD, 0, -1):
+            layout = layout or fitted(names, texts, console.width - 2, longest_word, unbroken)
     if layout is None:
         layout = 2, [1 for _ in names]
     made = ruled_table(
@@ -67,6 +67,44 @@ def table(
         header_style="dim",
     )
     console.print(Padding(made, (0, 0, 0, 2)))
+
+
+def listed(
+    console: Console,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    entry: Callable[[Sequence[str]], tuple[str, str]],
+    right: Sequence[str] = (),
+) -> None:
+    """Print a table where it fits without cutting a word or wrapping a figure, else a list.
+
+    `entry` makes the head of an item and the text under it out of a row's cells.
+    """
+    names, texts = _filled(columns, rows)
+    if fitted(names, texts, console.width - 2, console.width, right) is not None:
+        table(console, columns, rows, right)
+        return
+    for row in rows:
+        head, text = entry(["" if value is None else cell(value) for value in row])
+        say(console, _broken_at_folder(head, console.width - 2), "bold")
+        if text:
+            say(console, text, indent=4)
+
+
+def _broken_at_folder(path: str, room: int) -> str:
+    """Return a path that does not fit on a line with its file's name on the next."""
+    from rich.cells import cell_len
+
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash} {name}" if slash and cell_len(path) > room else path
+
+
+def _filled(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]]
+) -> tuple[list[str], list[list[str]]]:
+    """Return the names and texts of the columns that have any value."""
+    kept = [i for i, _ in enumerate(columns) if any(r[i] not in (None, "") for r in rows)]
+    return [columns[i] for i in kept], [[cell(row[i]) for i in kept] for row in rows]
 
 
 def fits(console: Console, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:

@@ -7,6 +7,12 @@ import math
 from trueput.gate.rule_api import Finding, Outcome
 from trueput.units import ns_text
 
+MEANS_TEXT = (
+    "a figure of several runs is their geometric mean where its ratio has bounds, else the "
+    "arithmetic one"
+)
+"""By which mean figures of repeats are, in every text that shows them."""
+
 
 def amount(value: float | None, unit: str) -> str:
     """Return a figure without its unit, but for spans: `3.13`, `194 ms`; `unknown` without one."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from trueput.gate.classes import counts_text
-from trueput.gate.render.amounts import amount, not_applicable, unit_after
+from trueput.gate.render.amounts import MEANS_TEXT, amount, not_applicable, unit_after
 from trueput.gate.rule_api import Finding, Outcome
 from trueput.gate.verdict import CandidateResult, GateResult, Verdict
 
@@ -32,7 +32,7 @@ def to_markdown(result: GateResult) -> str:
     if len(result.candidates) > 1:
         lines += ["", *_overview(result)]
     for candidate in result.candidates:
-        lines += ["", *_candidate_lines(candidate, result.several_slos)]
+        lines += ["", *_candidate_lines(candidate, result.baseline_runs, result.several_slos)]
     return "\n".join(lines) + "\n"
 
 
@@ -44,7 +44,9 @@ def _overview(result: GateResult) -> list[str]:
     return lines
 
 
-def _candidate_lines(candidate: CandidateResult, several_slos: bool) -> list[str]:
+def _candidate_lines(
+    candidate: CandidateResult, baseline: Sequence[str], several_slos: bool
+) -> list[str]:
     lines = [
         f"### {inert(candidate.config)}: {TITLES[candidate.verdict]}",
         "",
@@ -63,6 +65,8 @@ def _candidate_lines(candidate: CandidateResult, several_slos: bool) -> list[str
         lines += differences
     if applied:
         lines += ["", *_findings_table(applied), ""]
+        if max(len(baseline), len(candidate.runs)) > 1:
+            lines += [f"{MEANS_TEXT[0].upper()}{MEANS_TEXT[1:]}.", ""]
         lines += [f"- {inert(f.rule)}: {prose(f.conclusion)}" for f in applied]
     if left := not_applicable(candidate.findings):
         lines += ["", f"Not applicable: {', '.join(map(inert, left))}."]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from trueput.gate import samples
 from trueput.gate.evidence import GOODPUT, Evidence
@@ -77,17 +78,29 @@ def _moved(effect: Effect, metric: str) -> str:
 
 
 def _batching(evidence: Evidence) -> str:
-    """Say how full the batches were on both sides: freed memory may be a smaller batch."""
+    """Say how full the batches were on both sides: freed memory may be a smaller batch.
+
+    Over repeats by the mean that `compare` shows: the geometric one, where none is 0.
+    """
     parts = []
     for column, label in (("decode_batch_mean", "decode batch"), ("running_mean", "running")):
-        means = []
-        for side in (evidence.baseline, evidence.candidate):
-            values = [number(run.batching, column) for run in side]
-            known = [value for value in values if value is not None]
-            means.append(math.fsum(known) / len(known) if len(known) == len(values) else None)
+        means = [_mean(side, column) for side in (evidence.baseline, evidence.candidate)]
+        effect = evidence.ratio(partial(_sample, column=column))
+        if effect is not None:
+            means = [effect.baseline, effect.candidate]
         if means[0] is not None and means[1] is not None:
             parts.append(f"{label} {means[0]:.1f} to {means[1]:.1f}")
     return f"; {', '.join(parts)}" if parts else "; batching is not known"
+
+
+def _sample(run: RunFigures, column: str) -> Sample | None:
+    value = number(run.batching, column)
+    return None if value is None else Sample.exact(value)
+
+
+def _mean(runs: Sequence[RunFigures], column: str) -> float | None:
+    known = [value for run in runs if (value := number(run.batching, column)) is not None]
+    return math.fsum(known) / len(known) if len(known) == len(runs) else None
 
 
 RULE = Rule(

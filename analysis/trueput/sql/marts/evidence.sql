@@ -121,7 +121,7 @@ WITH has AS (
      'improve': CASE WHEN preemptions = 0 OR has_victims THEN NULL
        WHEN steps = 0 THEN 'run the engine with --enable-logging-iteration-details'
        WHEN gapped_clients = 0 THEN 'run the client with --save-detailed (token gaps)'
-       ELSE 'run the engine with --otlp-traces-endpoint' END},
+       WHEN spans = 0 THEN 'run the engine with --otlp-traces-endpoint and keep the spans' END},
     {'question': 'GPU activity',
      'best_basis': CASE WHEN is_blind OR is_partial OR is_astray OR is_short THEN 'bounded' WHEN operations > 0 THEN 'measured'
        WHEN is_beyond AND NOT has_telemetry AND steps > 0 AND uncovered IS NULL THEN 'bounded'

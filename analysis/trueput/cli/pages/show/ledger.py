@@ -32,8 +32,10 @@ def draw_ledger(console: Console, found: Found) -> None:
         )
     else:
         heading(console, "Where the engine's time went", note + ", printed step time, not GPU time")
-    names, lines = _cells(console, rows)
-    table(console, names, lines, right=("time", "share", *filter(None, names[3:])))
+    for place, (names, lines) in enumerate(_parts(console, *_cells(rows))):
+        if place:
+            console.print()
+        table(console, names, lines, right=[n for n in names[1:] if n])
     _division(console, found, on_gpu=on_gpu)
     if not on_gpu:
         _recompute_beyond_cells(console, found)
@@ -42,7 +44,7 @@ def draw_ledger(console: Console, found: Found) -> None:
     _waiting(console, found, overlaps=not on_gpu and _overlap(found))
 
 
-def _cells(console: Console, rows: list[Row]) -> tuple[list[str], list[list[Any]]]:
+def _cells(rows: list[Row]) -> tuple[list[str], list[list[Any]]]:
     """Return the table: one line for each work, one column for each outcome that has time."""
     works = list(dict.fromkeys(r["work"] for r in rows))
     order = [
@@ -66,15 +68,29 @@ def _cells(console: Console, rows: list[Row]) -> tuple[list[str], list[list[Any]
         line += [span(cells[o]) if cells.get(o) else "" for o in outcomes]
         lines.append(line)
     names = ["work", "time", "share", "", *(o.replace("_", " ") for o in outcomes)]
-    # spans are not broken over lines: the bar goes first, then what the rows' own times say already
-    for spare in ("", "none"):
-        if spare in names and not fits(console, names, lines):
-            at = names.index(spare)
-            names, lines = (
-                [*names[:at], *names[at + 1 :]],
-                [[*line[:at], *line[at + 1 :]] for line in lines],
-            )
     return names, lines
+
+
+def _parts(
+    console: Console, names: list[str], lines: list[list[Any]], lead: int = 3
+) -> list[tuple[list[str], list[list[Any]]]]:
+    """Return the table as it fits on the page, spans unbroken: what does not is a table below.
+
+    The bar goes first, for its share stands beside it. `lead` columns begin the table, then the
+    outcomes.
+    """
+    if "" in names and not fits(console, names, lines):
+        at = names.index("")
+        names = [*names[:at], *names[at + 1 :]]
+        lines = [[*line[:at], *line[at + 1 :]] for line in lines]
+    kept = len(names)
+    while kept > lead + 1 and not fits(console, names[:kept], [line[:kept] for line in lines]):
+        kept -= 1
+    parts = [(names[:kept], [line[:kept] for line in lines])]
+    if kept < len(names):
+        rest = [[line[0], *line[kept:]] for line in lines if any(line[kept:])]
+        parts += _parts(console, [names[0], *names[kept:]], rest, lead=1)
+    return parts
 
 
 def _division(console: Console, found: Found, *, on_gpu: bool) -> None:
@@ -151,18 +167,28 @@ def _waiting(console: Console, found: Found, *, overlaps: bool) -> None:
     """Say how much of idle time no request was in the engine."""
     for row in found["gpu_idle"]:
         if overlaps and row["queue_empty_ns_high"] is not None:
-            empty, waiting = (
-                " to ".join(span(row[f"{part}_ns_{end}"]) for end in ("low", "high"))
-                for part in ("queue_empty", "work_waiting")
-            )
+            empty, waiting = (_between(row, part) for part in ("queue_empty", "work_waiting"))
             say(console, f"idle: {empty} with no request in the engine, {waiting} while one was")
         elif row["queue_empty_ns"] is not None and row["idle_ns"]:
-            empty, waiting = span(row["queue_empty_ns"]), span(row["work_waiting_ns"])
+            empty, waiting = (_with_bounds(row, part) for part in ("queue_empty", "work_waiting"))
             say(console, f"idle: {empty} with no request in the engine, {waiting} while one was")
         elif row["queue_empty_ns_high"] is not None and row["idle_ns"]:
-            ends = [span(row[f"queue_empty_ns_{end}"]) for end in ("low", "high")]
             say(
                 console,
-                f"idle: {ends[0]} to {ends[1]} with no request in the engine; the end of a "
-                "request is not known",
+                f"idle: {_between(row, 'queue_empty')} with no request in the engine; the end of "
+                "a request is not known",
             )
+
+
+def _between(row: Row, part: str) -> str:
+    """Return what a part of idle time lies between."""
+    return " to ".join(span(row[f"{part}_ns_{end}"]) for end in ("low", "high"))
+
+
+def _with_bounds(row: Row, part: str) -> str:
+    """Return a part of idle time, with its bounds where they read otherwise than itself."""
+    shown = span(row[f"{part}_ns"])
+    ends = [row[f"{part}_ns_{end}"] for end in ("low", "high")]
+    if None in ends or all(span(end) == shown for end in ends):
+        return shown
+    return f"{shown} ({_between(row, part)})"
