@@ -14,7 +14,15 @@ from trueput.attribution.iterations.recompute import (
     recompute_totals,
     recomputed_by_step,
 )
-from trueput.attribution.records import Ints, Steps, Stream, Totals
+from trueput.attribution.preemption.recompute_time import within_totals
+from trueput.attribution.records import (
+    Ints,
+    RecomputeTotals,
+    RequestRecompute,
+    Steps,
+    Stream,
+    Totals,
+)
 
 UNSCRAPED = Totals(None, None, None, None, 0)
 
@@ -154,3 +162,26 @@ def test_what_aborted_requests_may_have_been_given_is_no_recompute() -> None:
     unasked = dataclasses.replace(left, asked_output_tokens=None)
     assert recompute_totals([steps], [unasked], counted, 0, None).low == 0
     assert recompute_totals([steps], [], counted, 0, None).low == 0
+
+
+def victim(name: str, ns: int, early: int) -> RequestRecompute:
+    """A victim whose recompute took `ns`, `early` of them before its first token."""
+    return RequestRecompute(name, 1, 0, ns, 1, 0, early, 0.85, "replay", "bounded", 0.85)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**12), st.integers(0, 10**12)), max_size=6),
+    st.integers(0, 10**12),
+)
+def test_victims_come_to_no_more_than_their_run(times: list[tuple[int, int]], most: int) -> None:
+    victims = tuple(victim(str(i), ns, min(ns, early)) for i, (ns, early) in enumerate(times))
+    totals = RecomputeTotals(9, 9, 9, 99, most, 0, None, "conservation", "inferred")
+    cut, told = within_totals(victims, totals), sum(ns for ns, _ in times)
+    assert sum(x.recompute_ns for x in cut) == min(told, most)
+    for one, was in zip(cut, victims, strict=True):
+        assert 0 <= one.recompute_before_first_token_ns <= one.recompute_ns
+        # alike: each within a nanosecond of its share
+        if told > most:
+            assert abs(one.recompute_ns * told - was.recompute_ns * most) <= told
+        else:
+            assert one == was

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from trueput.cli.commands.runs import _complete
+from trueput.cli.pages.show.activity import draw_activity
 from trueput.cli.pages.show.ledger import draw_ledger
 from trueput.cli.pages.show.recompute import draw_recompute
 from trueput.cli.pages.show.requests import _claim, draw_outcomes
@@ -222,7 +223,7 @@ def test_tables_that_nothing_can_fill_are_left_out() -> None:
                "scheduled_tokens", "recompute_ns")  # fmt: skip
     recompute = dict.fromkeys(figures)
     rung = {"metric": "power", "device": 0, "value": 9.0, "unit": "W", "rate": 9.0,
-            "basis": "reported"}  # fmt: skip
+            "basis": "reported", "value_low": 9.0, "value_high": 9.0}  # fmt: skip
     found: dict[str, Any] = {
         "runs": [{**run, "run_id": "r", "usable": True, "simulated": False}],
         "slo_policy": [{"slo": None, "origin": None}], "goodput": [nothing], "run_phases": [],
@@ -233,6 +234,18 @@ def test_tables_that_nothing_can_fill_are_left_out() -> None:
     draw(Console(file=out, width=80), found)
     headings = [line for line in out.getvalue().splitlines() if line and line[0] != " "]
     assert [line.split()[0] for line in headings] == ["r", "Activity"]
+
+
+def test_telemetry_says_what_its_readings_leave_open() -> None:
+    share = {"metric": "engine_active", "device": 0, "value": 0.65, "unit": "ratio", "rate": 0.65,
+             "basis": "bounded", "value_low": 0.572, "value_high": 0.714}  # fmt: skip
+    power = {"metric": "power", "device": 0, "value": 175.0, "unit": "W", "rate": 175.0,
+             "basis": "bounded", "value_low": 140.0, "value_high": None}  # fmt: skip
+    out = io.StringIO()
+    draw_activity(Console(file=out, width=100), {"gpu_activity": [share, power], "batching": []})
+    first, second = (line.rstrip() for line in out.getvalue().splitlines()[-2:])
+    assert first.endswith("bounded: 57.2 % to 71.4 %")
+    assert second.endswith("bounded: 140 W to unknown")
 
 
 @pytest.mark.parametrize(

@@ -304,6 +304,24 @@ def test_a_profile_of_a_part_of_the_window_is_not_compared(
     assert worst(found, "activity-without-goodput").outcome == outcome
 
 
+@pytest.mark.parametrize(("ends", "outcome"), [
+    pytest.param((0.59, 0.61), "flagged", id="readings leave a little open: it rose all the same"),
+    pytest.param((0.45, 0.9), "inconclusive", id="it may have been as busy before"),
+    pytest.param((0.45, None), "inconclusive", id="and as busy as can be"),
+])  # fmt: skip
+def test_what_telemetry_leaves_open_is_in_the_comparison(
+    ends: tuple[float, float | None], outcome: str
+) -> None:
+    def side(name: str, share: float, basis: str) -> list[RunFigures]:
+        rung = {"device": 0, "metric": "engine_active", "value": share, "unit": "ratio",
+                "rate": share, "window_ns": 10**11, "basis": basis,
+                "value_low": ends[0], "value_high": ends[1]}  # fmt: skip
+        return [replace(one, gpu_activity=(rung,)) for one in repeats(name, 3)]
+
+    found = judge(side("baseline", 0.6, "bounded"), side("candidate", 0.8, "reported"))
+    assert worst(found, "activity-without-goodput").outcome == outcome
+
+
 def test_activity_on_neither_side_does_not_apply() -> None:
     found = judge(repeats("a", 3, activity=False), repeats("b", 3, activity=False))
     assert worst(found, "activity-without-goodput").outcome == "not_applicable"

@@ -119,10 +119,11 @@ def _short_ratio(run: RunFigures, metric: str, otherwise: float = math.inf) -> f
     """Return by how much of itself a run's time on a rung may be short.
 
     What a bounded union lacks ran where the ledger does not know the device to be idle, or when no
-    profile watched it. `otherwise` where no ledger tells, or where it is too much to judge.
+    profile watched it. `otherwise` where no ledger tells, or where it is too much to judge. A rung
+    with a least and a most of its own is not short.
     """
     rows = _rows(run, metric)
-    if not any(text(row, "basis") == "bounded" for row in rows):
+    if not any(text(row, "basis") == "bounded" and _between(row) is None for row in rows):
         return 0.0
     told, room = math.fsum(number(row, "value") or 0.0 for row in rows), idle_room_ns(run)
     room = None if room is None else room + unwatched_ns(run)
@@ -152,8 +153,27 @@ def rung_sample(run: RunFigures, metric: str, single: bool, each: bool) -> Sampl
     if single and series is not None and window is not None:
         within = sum_log_sd(series.offset_ns, series.amount, window)
     rate = math.fsum(known) / over
-    high = rate * (1 + _short_ratio(run, metric, 0.0))
-    return Sample(rate, high, rate, within)
+    low, high = (math.fsum(ends) / over for ends in zip(*_bounds(run, metric), strict=True))
+    high = max(high, rate * (1 + _short_ratio(run, metric, 0.0)))
+    return Sample(min(low, rate), high, rate, within)
+
+
+def _bounds(run: RunFigures, metric: str) -> list[tuple[float, float]]:
+    """Return what the rate of each row lies between; the rate itself where nothing bounds it."""
+    found = []
+    for row in _rows(run, metric):
+        rate, value, ends = _rate(row, run) or 0.0, number(row, "value"), _between(row)
+        scales = [end / value for end in ends] if ends is not None and value else [1.0, 1.0]
+        found.append((rate * scales[0], rate * scales[1]))
+    return found
+
+
+def _between(row: Row) -> tuple[float, float] | None:
+    """Return the least and the most of a bounded row, where both are known and it has some."""
+    low, high = number(row, "value_low"), number(row, "value_high")
+    if text(row, "basis") != "bounded" or not low or high is None:
+        return None
+    return low, high
 
 
 def _rate(row: Row, run: RunFigures) -> float | None:

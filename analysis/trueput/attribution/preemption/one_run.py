@@ -15,7 +15,7 @@ from trueput.attribution.iterations.recompute import recompute_totals
 from trueput.attribution.preemption.confidence import check
 from trueput.attribution.preemption.engines import replay_all
 from trueput.attribution.preemption.presence import Presence
-from trueput.attribution.preemption.recompute_time import timed
+from trueput.attribution.preemption.recompute_time import timed, within_totals
 from trueput.attribution.preemption.replay_tokens import tokens_together
 from trueput.attribution.preemption.steps import StepRecompute, recompute_of_steps
 from trueput.attribution.preemption.victims import doubts, victims
@@ -79,11 +79,12 @@ def attribute(
     requests = victims(engines, by_step, streams)
     named = sum(request.preemptions for request in requests)
     counted = totals.preemptions
+    spent = timed(tokens, by_step, [x.steps for x in engines])
     return Attribution(
-        requests,
+        within_totals(requests, spent),
         by_step,
         cost,
-        timed(tokens, by_step, [x.steps for x in engines]),
+        spent,
         doubts(engines, streams),
         None if counted is None else max(0, counted - named),
         sum(len(set(x.story.wrong_steps)) for x in engines if x.story is not None),

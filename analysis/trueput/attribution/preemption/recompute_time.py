@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from trueput.attribution.iterations.recompute import TokenTotals
 from trueput.attribution.preemption.steps import StepRecompute
-from trueput.attribution.records import RecomputeTotals, Steps
+from trueput.attribution.records import RecomputeTotals, RequestRecompute, Steps
 
 
 def timed(
@@ -42,6 +43,28 @@ def timed(
         low if value is None else min(low, value), high if by_step else None,
         tokens.method, tokens.basis,
     )  # fmt: skip
+
+
+def within_totals(
+    requests: tuple[RequestRecompute, ...], totals: RecomputeTotals
+) -> tuple[RequestRecompute, ...]:
+    """Return the victims with no more time, in all, than the run's recompute took.
+
+    A replay may place more tokens than were computed again. Whose are too many is not known, so
+    that each victim's time is cut alike, in whole ns; its tokens stay as the replay has them.
+    """
+    told = sum(x.recompute_ns or 0 for x in requests)
+    most = totals.recompute_ns
+    if most is None or told <= most:
+        return requests
+    cut, done = [], 0
+    for one in requests:
+        own = one.recompute_ns or 0
+        upto = most * (done + own) // told - most * done // told
+        early = (one.recompute_before_first_token_ns or 0) * upto // own if own else 0
+        cut.append(replace(one, recompute_ns=upto, recompute_before_first_token_ns=early))
+        done += own
+    return tuple(cut)
 
 
 def _longest_hidden(by_step: Sequence[StepRecompute], steps: Sequence[Steps], tokens: int) -> int:

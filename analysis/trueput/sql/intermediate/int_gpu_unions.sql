@@ -38,7 +38,7 @@ WITH windows AS MATERIALIZED (
   JOIN int_gpu_windows AS w ON w.run_id = t.run_id
   GROUP BY t.run_id, t.device_key
 )
-SELECT u.run_id, u.device_key, d.device, u.metric, u.busy_ns, w.window_ns,
+SELECT u.run_id, u.device_key, d.device, u.metric, u.busy_ns, w.window_ns, h.is_astray,
   h.is_blind OR h.is_partial OR h.is_astray OR h.unseen_ns > 0 OR (h.lacks_copies AND u.metric = 'gpu_op_union')
     OR coalesce(r.unwatched_ns > 50000000 + coalesce(k.slack_ns, 0) AND r.unwatched_ns * 100 > w.window_ns, false) AS is_bound
 FROM unions AS u

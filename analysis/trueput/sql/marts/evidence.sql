@@ -7,7 +7,7 @@ WITH has AS (
     coalesce(c.timed, 0) AS timed_clients, coalesce(c.gapped, 0) AS gapped_clients, coalesce(c.clients, 0) AS clients,
     coalesce(e.spans, 0) AS spans, coalesce(e.seen, 0) AS engine_requests,
     coalesce(t.steps, 0) AS steps, coalesce(g.operations, 0) AS operations,
-    k.run_id IS NOT NULL AS has_telemetry,
+    k.run_id IS NOT NULL AS has_telemetry, coalesce(k.basis, 'unknown') AS telemetry_basis,
     coalesce(h.is_blind, false) AS is_blind, coalesce(h.is_partial, false) AS is_partial, coalesce(h.is_astray, false) AS is_astray,
     coalesce(h.is_short, false) AS is_short, coalesce(h.is_bare, false) AS is_bare,
     coalesce(m.computed, 0) AS conservation_counters, coalesce(m.scrapes, 0) AS scrapes,
@@ -31,8 +31,9 @@ WITH has AS (
   LEFT JOIN (SELECT run_id, count(*) AS steps FROM raw.engine_steps GROUP BY run_id) AS t ON t.run_id = r.run_id
   LEFT JOIN (SELECT run_id, CAST(sum(operations) AS BIGINT) AS operations FROM int_gpu_op_totals GROUP BY run_id) AS g ON g.run_id = r.run_id
   LEFT JOIN (
-    SELECT DISTINCT run_id FROM int_gpu_telemetry
+    SELECT run_id, basis_name(min(basis_rank(basis))) AS basis FROM int_gpu_telemetry
     WHERE metric IN ('engine_active', 'sm_active', 'tensor_active', 'dram_active')
+    GROUP BY run_id
   ) AS k ON k.run_id = r.run_id
   LEFT JOIN (
     SELECT run_id, bool_or(is_blind) AS is_blind, bool_or(is_partial) AS is_partial, bool_or(is_astray) AS is_astray,
@@ -106,7 +107,8 @@ WITH has AS (
        WHEN all_preemptions IS NULL THEN 'scrape /metrics during the run (vllm:num_preemptions_total)' END},
     {'question': 'recomputed tokens',
      'best_basis': CASE WHEN uncovered IS NOT NULL THEN 'unknown' ELSE coalesce(recompute_basis, 'unknown') END,
-     'source': nullif(recompute_method, 'none'),
+     'source': CASE WHEN recompute_method = 'annotations' THEN 'step annotations of a profile: tokens beyond what decoding needs'
+       ELSE nullif(recompute_method, 'none') END,
      'improve': CASE WHEN uncovered IS NOT NULL THEN concat('keep the engine''s whole record: ', uncovered)
        WHEN steps = 0 THEN 'run the engine with --enable-logging-iteration-details'
        WHEN conservation_counters = 0 THEN 'scrape /metrics during the run'
@@ -125,7 +127,7 @@ WITH has AS (
     {'question': 'GPU activity',
      'best_basis': CASE WHEN is_blind OR is_partial OR is_astray OR is_short THEN 'bounded' WHEN operations > 0 THEN 'measured'
        WHEN is_beyond AND NOT has_telemetry AND steps > 0 AND uncovered IS NULL THEN 'bounded'
-       WHEN has_telemetry OR (steps > 0 AND uncovered IS NULL) THEN 'reported' ELSE 'unknown' END,
+       WHEN steps > 0 AND uncovered IS NULL THEN 'reported' WHEN has_telemetry THEN telemetry_basis ELSE 'unknown' END,
      'source': CASE WHEN is_astray THEN 'profile whose clock is not that of the log: the window may be another one'
        WHEN is_partial THEN 'profile that lost operations: unions are at least, idle at most'
        WHEN is_blind THEN 'profile without the kernels of graph launches: unions are at least, idle at most'

@@ -2,6 +2,8 @@
 -- window; of all that its engine served there, other traffic included. Where the window is the whole
 -- load, of the lives of the engine that served it.
 -- Evidence, best first: exact records, conservation of scheduled tokens, shape of steps, counters.
+-- Without any of it: what a profile's step annotations show (int_gpu_annotated_recompute), method annotations; engine
+-- time is then not known, the GPU time that it cost is in the ledger.
 -- A log that tells of a part of the window (int_log_cover) has the least of it; none where no preemption was counted.
 -- Null rule: unknown is NULL, never 0; with preemptions counted and nothing else, tokens are NULL.
 SELECT
@@ -10,21 +12,24 @@ SELECT
   -- a count only where the victims found explain every preemption that the engine counted
   CASE WHEN x.preemptions = 0 THEN 0 WHEN v.all_explained = x.preemptions AND x.all_preemptions = x.preemptions THEN v.all_victims
     WHEN v.explained = x.preemptions THEN v.victims END AS preempted_requests,
-  CASE WHEN c.run_id IS NULL THEN t.recomputed_tokens END AS recomputed_tokens,
-  t.recomputed_tokens_low,
-  CASE WHEN c.run_id IS NULL THEN t.recomputed_tokens_high END AS recomputed_tokens_high,
+  CASE WHEN g.run_id IS NOT NULL THEN g.recomputed_tokens_high WHEN c.run_id IS NULL THEN t.recomputed_tokens END AS recomputed_tokens,
+  CASE WHEN g.run_id IS NOT NULL THEN g.recomputed_tokens_low ELSE t.recomputed_tokens_low END AS recomputed_tokens_low,
+  CASE WHEN g.run_id IS NOT NULL THEN g.recomputed_tokens_high
+    WHEN c.run_id IS NULL THEN t.recomputed_tokens_high END AS recomputed_tokens_high,
   coalesce(t.scheduled_tokens, CASE WHEN q.run_id IS NOT NULL THEN 0 END) AS scheduled_tokens,
   CASE WHEN c.run_id IS NULL THEN ratio(t.recomputed_tokens, t.scheduled_tokens) END AS recomputed_ratio,
   CASE WHEN c.run_id IS NULL THEN t.recompute_ns END AS recompute_ns,
   t.recompute_ns_low,
   CASE WHEN c.run_id IS NULL THEN t.recompute_ns_high END AS recompute_ns_high,
   d.rejected AS rejected_draft_tokens,
-  coalesce(t.method, 'none') AS method,
-  CASE WHEN c.run_id IS NOT NULL AND t.basis <> 'unknown' THEN 'bounded' ELSE coalesce(t.basis, 'unknown') END AS basis
+  CASE WHEN g.run_id IS NOT NULL THEN 'annotations' ELSE coalesce(t.method, 'none') END AS method,
+  CASE WHEN g.run_id IS NOT NULL THEN CASE WHEN g.recomputed_tokens_high IS NULL THEN 'bounded' ELSE 'inferred' END
+    WHEN c.run_id IS NOT NULL AND t.basis <> 'unknown' THEN 'bounded' ELSE coalesce(t.basis, 'unknown') END AS basis
 FROM raw.runs AS r
 LEFT JOIN int_preemptions AS x ON x.run_id = r.run_id
 LEFT JOIN int_recompute AS t ON t.run_id = r.run_id
 LEFT JOIN int_log_cover AS c ON c.run_id = t.run_id AND t.method <> 'preemption_counter'
+LEFT JOIN int_gpu_annotated_recompute AS g ON g.run_id = r.run_id
 LEFT JOIN int_quiet_windows AS q ON q.run_id = r.run_id
 LEFT JOIN (
   -- a victim that was there in the window and outside it may have been hit on either side

@@ -23,7 +23,7 @@ def draw_activity(console: Console, found: Found) -> None:
             ("rung", "device", "value", "unit", "rate", "basis"),
             [
                 [r["metric"], r["device"], *_amount(r["value"], r["unit"]),
-                 _rate(r["rate"], r["unit"]), r["basis"]]
+                 _rate(r["rate"], r["unit"]), r["basis"] + _between(r)]
                 for r in rows
             ],
             right=("device", "value", "rate"),
@@ -49,6 +49,21 @@ def _amount(value: float | None, unit: str) -> tuple[Any, str]:
     if unit == "ns":
         return span(value), ""
     return (int(value) if value is not None and value == int(value) else value), unit
+
+
+def _between(row: dict[str, Any]) -> str:
+    """Return what a rung of telemetry lies between, where its readings leave that open."""
+    low, unit = row["value_low"], row["unit"]
+    if row["basis"] != "bounded" or unit not in {"ratio", "W", "J"} or low is None:
+        return ""
+    return f": {_end(low, unit)} to {_end(row['value_high'], unit)}"
+
+
+def _end(bound: float | None, unit: str) -> str:
+    """Return a bound of telemetry for people."""
+    if bound is None:
+        return "unknown"
+    return percent(bound) if unit == "ratio" else f"{bound:,.0f} {unit}"
 
 
 def _rate(value: float | None, unit: str) -> str:

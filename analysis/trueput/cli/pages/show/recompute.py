@@ -35,6 +35,9 @@ def draw_recompute(console: Console, found: Found) -> None:
         _bounded_span(row, "recompute_ns"),
     ]
     table(console, names, [cells], right=names)
+    if row["method"] == "annotations":
+        text = "from the step annotations of a profile; the GPU time of it is in the ledger"
+        say(console, text, "dim")
     if is_of_whole_lives(found) and row["recomputed_tokens_high"] != 0:
         text = "of the engine's whole lives, other traffic included; the ledger is of the load"
         say(console, text, "dim")
