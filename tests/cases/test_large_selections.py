@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from trueput.errors import QueryError
+from trueput.schema import views
 from trueput.verbs.opening import Reading, open_runs
 from trueput.warehouse import by_runs, constants, session
 from trueput.warehouse.plans import Question, scans_of
@@ -105,6 +106,40 @@ def test_an_answer_does_not_depend_on_earlier_questions(store: Path, large: None
         assert warehouse.columns(counted)["requests"].tolist() == [requests]
         assert warehouse.query("DESCRIBE int_ruled").rows
         assert warehouse.query(counted).rows == [(requests,)]
+
+
+def test_statements_build_only_the_views_that_they_name(
+    store: Path, large: None, tmp_path: Path
+) -> None:
+    unnamed = "SELECT count(*) FROM duckdb_views() WHERE view_name = 'gpu_ledger'"
+    runs = sorted((run,) for run in RUNS)
+    described = [column.name for column in views()["goodput"].columns]
+    file = tmp_path / "runs.csv"
+    answers = {
+        "CREATE TEMP TABLE mine AS SELECT run_id FROM goodput; FROM mine ORDER BY ALL": runs,
+        f"COPY (SELECT run_id FROM goodput) TO '{file}'; FROM '{file}' ORDER BY ALL": runs,
+        "SET threads = 1; ATTACH ':memory:' AS other; SELECT 1": [(1,)],
+    }
+    with open_runs(RUNS, Reading(store=store)) as warehouse:
+        for query, answer in answers.items():
+            assert warehouse.query(query).rows == answer, query
+        for query in ("DESCRIBE goodput", "SHOW goodput"):
+            assert [row[0] for row in warehouse.query(query).rows] == described, query
+        assert warehouse.query("EXPLAIN FROM goodput").rows
+        with pytest.raises(QueryError, match="nothing_of_the_kind"):
+            warehouse.query("EXPLAIN FROM nothing_of_the_kind")
+        assert warehouse.ask(unnamed).rows == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SHOW TABLES", "SET threads = 1; SHOW TABLES", "SET threads = 1; DESC TABLES",
+     "SET threads = 1; SHOW TABLES FROM main",
+     "CREATE TEMP TABLE names AS SELECT view_name FROM duckdb_views(); FROM names"],
+)  # fmt: skip
+def test_a_list_of_views_holds_all(store: Path, large: None, query: str) -> None:
+    with open_runs(("errors_debug",), Reading(store=store)) as warehouse:
+        assert set(views()) <= {row[0] for row in warehouse.query(query).rows}
 
 
 def test_a_query_that_is_wrong_says_so(store: Path, large: None) -> None:

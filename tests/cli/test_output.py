@@ -13,7 +13,7 @@ import pytest
 from cli.program import Program
 
 from trueput.cli.output import Writers, emit
-from trueput.schema import views
+from trueput.schema import tables, views
 from trueput.warehouse.models import reads_nothing
 from trueput.warehouse.session import Warehouse
 
@@ -97,12 +97,30 @@ def test_a_query_with_an_order_keeps_it(trueput: Program) -> None:
 @pytest.mark.parametrize(
     "query",
     ["SELECT 1 AS a;", "SELECT 1 AS a -- why", "WITH x AS (SELECT 1 AS a) FROM x",
-     "VALUES (2), (1)", "DESCRIBE goodput", "SHOW TABLES", "SELECT 1; SELECT 2"],
+     "VALUES (2), (1)", "DESCRIBE goodput", "SHOW TABLES",
+     "-- why\nSELECT 1 AS a", "--why=1\nFROM runs",
+     "CREATE TEMP TABLE x AS SELECT 1 AS a; SET threads = 1; FROM x"],
 )  # fmt: skip
 def test_every_kind_of_query_runs(trueput: Program, query: str) -> None:
     done = trueput("sql", query, "--format", "csv")
     assert (done.code, done.stderr) == (0, "")
     assert done.stdout.count("\n") > 1
+
+
+@pytest.mark.parametrize("verb", ["DESCRIBE", "SHOW", "SUMMARIZE", "-- why\nDESCRIBE"])
+@pytest.mark.parametrize("name", ["gpu_ops", "goodput"])
+def test_columns_that_are_described_keep_the_table_s_order(
+    trueput: Program, verb: str, name: str
+) -> None:
+    documented = {**tables(), **views()}[name]
+    described = [row["column_name"] for row in rows(trueput, f"{verb} {name}")]
+    assert described == [column.name for column in documented.columns]
+    assert described != sorted(described)
+
+
+def test_rows_without_an_order_are_sorted(trueput: Program) -> None:
+    found = rows(trueput, "SELECT * FROM (VALUES (3), (1), (2)) AS t(a)")
+    assert [row["a"] for row in found] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("query", ["SELEC 1", "SELECT 1/", "SELECT 'a"])

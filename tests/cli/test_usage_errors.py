@@ -106,6 +106,26 @@ def test_a_query_that_does_not_run(trueput: Program, query: str) -> None:
     assert "hint:" in failed(trueput, "sql", query)
 
 
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT 1 AS a; SELECT 2 AS b", "EXPLAIN SELECT 1; SELECT 2", "SELECT 1; SET threads = 1",
+     "PIVOT (SELECT 1 AS a, 2 AS b) ON a USING sum(b); SELECT 2"],
+)  # fmt: skip
+def test_several_questions_at_once(trueput: Program, query: str) -> None:
+    message = failed(trueput, "sql", query)
+    assert "only the last would be answered" in message
+    assert "hint: ask one question at a time" in message
+
+
+def test_a_query_that_is_a_comment_only(trueput: Program) -> None:
+    assert "holds no statement" in failed(trueput, "sql", "-- nothing yet")
+
+
+def test_an_unknown_option_is_no_query(trueput: Program) -> None:
+    for option in ("--rum=my run", "--fromat"):
+        assert "No such option" in failed(trueput, "sql", option, "SELECT 1")
+
+
 def test_a_query_from_a_file_and_from_stdin(trueput: Program, tmp_path: Path) -> None:
     file = tmp_path / "query.sql"
     file.write_text("SELECT 1 AS one")

@@ -126,6 +126,15 @@ def test_run_with_a_folder_of_runs_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "store").exists()
 
 
+def test_run_names_the_only_run_below_a_folder(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "night" / "logs" / "server.log", 4)
+    (done,) = ingest([tmp_path / "night"], run="x", store=tmp_path / "store")
+    assert (done.run_id, done.state) == ("x", "new")
+    assert rows_of(tmp_path / "store", "x", "engine_steps").num_rows == 12
+    (again,) = ingest([log.parent], run="x", store=tmp_path / "store")
+    assert again.state == "unchanged", "the run is that of the folder below"
+
+
 def test_two_folders_of_one_name_are_refused_together(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         write_log(tmp_path / folder / "run" / "server.log", len(folder))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from ingest.made import content, write_log
 
-from trueput.errors import QueryError, StoreError
+from trueput.errors import QueryError, StoreError, UsageError
 from trueput.ingest.store import Store
 from trueput.verbs.ingest import ingest
 from trueput.verbs.opening import Reading
@@ -76,6 +79,44 @@ def test_a_damaged_file_is_named_and_other_runs_answer(how: Reading, damage, tab
     assert len(runs(how)) == 2
     (again,) = ingest([how.store.parent / "hurt"], store=how.store)
     assert again.state == "unchanged"
+
+
+def forget(how: Reading, *names: str) -> None:
+    """Take members out of the manifest of the run `hurt`, as before they existed."""
+    assert how.store is not None
+    manifest = how.store / "_runs" / "hurt.json"
+    told = json.loads(manifest.read_text("utf-8"))
+    manifest.write_text(json.dumps({**told, **{n: OF_OLD[n] for n in names}}), encoding="utf-8")
+
+
+OF_OLD: dict[str, Any] = {"path": None, "sizes": {}}
+
+
+def test_a_file_with_fewer_rows_is_told_without_its_size(how: Reading) -> None:
+    forget(how, "sizes")
+    assert sql("SELECT count(*) FROM engine_steps", how, ["hurt"]).rows == [(12,)]
+    path = part(how, "engine_steps")
+    pq.write_table(pq.read_table(path).slice(0, 5), path)
+    with pytest.raises(StoreError, match=path.name):
+        sql("FROM engine_steps", how)
+    assert sql("SELECT count(*) FROM engine_steps", how, ["well"]).rows == [(12,)]
+    assert how.store is not None
+    (done,) = ingest([how.store.parent / "hurt"], store=how.store)
+    assert done.state == "replaced"
+
+
+def test_the_remedy_names_no_path_where_none_is_known(how: Reading) -> None:
+    forget(how, "path")
+    part(how, "engine_steps").unlink()
+    with pytest.raises(StoreError) as error:
+        sql("FROM engine_steps", how)
+    assert "ingest it again;" in str(error.value)
+    assert "None" not in str(error.value)
+    assert how.store is not None
+    write_log(how.store.parent / "hurt" / "server.log", 5)
+    with pytest.raises(UsageError) as taken:
+        ingest([how.store.parent / "hurt"], store=how.store)
+    assert "None" not in str(taken.value)
 
 
 def test_a_file_with_other_bytes_is_told_and_replaced(how: Reading) -> None:

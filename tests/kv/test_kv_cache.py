@@ -184,6 +184,8 @@ def test_a_config_that_names_no_architecture_is_read_by_its_fields() -> None:
         ({"num_hidden_layers": 10**6}, "expected at most"),
         ({"num_key_value_heads": 8.0}, "expected a whole number"),
         ({"num_key_value_heads": True}, "expected a whole number"),
+        ({"num_key_value_heads": 64}, "64 KV heads and 32 attention heads"),
+        ({"num_key_value_heads": 12}, "12 KV heads and 32 attention heads"),
         ({"hidden_size": 4095}, "no multiple of 32 heads"),
         ({"sliding_window": 1024}, "nothing says which layers use it"),
         ({"layer_types": ["full_attention"]}, "expected one per layer"),

@@ -126,6 +126,7 @@ def _vectors(fields: Fields, kind: str) -> Vectors:
         rope = fields.need("qk_rope_head_dim", least=0)
         return Vectors(latent_size=latent, rope_size=rope, index_size=index)
     heads = _kv_heads(fields, kind)
+    _expect_shared(fields, heads)
     size = fields.count("head_dim", "kv_channels", "attention_head_dim")
     if size is None:
         width = fields.need("hidden_size", "n_embd", "d_model", "n_embed")
@@ -155,6 +156,19 @@ def _kv_heads(fields: Fields, kind: str) -> int:
     heads = fields.need(*_HEADS)
     fields.assume("no number of KV heads is given: one for each attention head (multi-head)")
     return heads
+
+
+def _expect_shared(fields: Fields, heads: int) -> None:
+    """Raise InputError unless each KV head serves the same whole number of attention heads.
+
+    A latent cache has no heads of its own, and is not asked.
+    """
+    if any(fields.given(name) for name in _HEADS) and (queries := fields.need(*_HEADS)) % heads:
+        raise fields.error(
+            f"{heads} KV heads and {queries} attention heads: a KV head serves a whole number of "
+            "attention heads",
+            "see whether the two numbers are swapped, or of another model",
+        )
 
 
 def _falcon_heads(fields: Fields) -> int:

@@ -108,7 +108,7 @@ def _folders(paths: list[Path], run: str | None, over: list[Path]) -> list[RunFo
         raise UsageError("--run: the name is not text (UTF-8 without NUL)")
     for path in paths:
         inside = find_runs(path)
-        if len(inside) > 1 or inside[0].root.resolve() != path.resolve():
+        if len(inside) > 1:
             raise UsageError(
                 f"`{path}` holds {len(inside)} runs; --run names one",
                 "leave --run out, or name one run folder",
@@ -125,8 +125,9 @@ def _one(folder: RunFolder, store: Store, replace: bool, progress: Progress | No
     here = str(folder.root.resolve())
     other_bytes = held is not None and held.content_sha256 != content_sha256(hashes)
     if held is not None and other_bytes and held.path != here and not replace:
+        origin = f" (from `{held.path}`)" if held.path else ""
         raise UsageError(
-            f"the store already holds another run `{folder.run_id}` (from `{held.path}`)",
+            f"the store already holds another run `{folder.run_id}`{origin}",
             f"`--run NAME` keeps both; `--replace` puts `{folder.root}` in its place",
         )
     holders = baseline_file.read(store).holders(folder.run_id) if other_bytes else ()

@@ -207,9 +207,10 @@ def _sound(store: Store, manifest: Manifest) -> Manifest:
 def damaged_run(store: Store, manifest: Manifest, damaged: Sequence[str]) -> StoreError:
     """Return what to tell of a run of which files of the store are gone or cut."""
     more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+    again = "" if manifest.path is None else f": `trueput ingest {manifest.path}`"
     return StoreError(
         f"`{store.root / damaged[0]}`{more}: gone or cut; run `{manifest.run_id}` cannot be read",
-        f"ingest it again: `trueput ingest {manifest.path}`; questions about other runs alone "
+        f"ingest it again{again}; questions about other runs alone "
         "are still answered (`trueput sql --run NAME`)",
     )
 

@@ -17,9 +17,9 @@ from trueput.warehouse.session import Answer, Warehouse, write_database
 def sql(query: str, reading: Reading | None = None, runs: Sequence[str] | None = None) -> Answer:
     """Run SQL on the named runs of the store, on all of them without.
 
-    Raises QueryError with the database's own message, and ViewError where a view that the query
-    reads cannot be computed. The rows of a query that asks for no order are sorted, so that they
-    are the same each time.
+    Raises QueryError with the database's own message, ViewError where a view that the query reads
+    cannot be computed, and UsageError where another statement than the last asks for an answer. The
+    rows of a query that asks for no order are sorted, so that they are the same each time.
     """
     if not query.strip():
         raise UsageError("the query is empty", 'try `trueput sql "FROM goodput"`')
@@ -32,10 +32,15 @@ def sql(query: str, reading: Reading | None = None, runs: Sequence[str] | None =
 
 
 def _is_unordered(warehouse: Warehouse, query: str) -> bool:
-    """Whether the query is one SELECT without an order of its own, and without a limit."""
+    """Whether the query is one SELECT without an order of its own, and without a limit.
+
+    DESCRIBE, SHOW and SUMMARIZE have the database's order: that of the table's columns.
+    """
     (tree,) = warehouse.ask("SELECT json_serialize_sql(?)", [query]).rows[0]
     statements = json.loads(tree).get("statements", [])
-    return len(statements) == 1 and not statements[0]["node"].get("modifiers")
+    if len(statements) != 1 or statements[0]["node"].get("modifiers"):
+        return False
+    return (statements[0]["node"].get("from_table") or {}).get("type") != "SHOW_REF"
 
 
 def db(output: Path, reading: Reading | None = None) -> Path:

@@ -72,6 +72,8 @@ def _tables_in(node: Any, ctes: set[str], out: set[tuple[str, str]]) -> None:
     if isinstance(node, dict):
         if node.get("type") == "BASE_TABLE":
             out.add((node.get("schema_name") or "main", node["table_name"]))
+        if node.get("type") == "SHOW_REF" and node.get("show_type") == "SHOW":
+            out.add((node.get("schema_name") or "main", node["table_name"]))
         for entry in (node.get("cte_map") or {}).get("map", []):
             ctes.add(entry["key"])
         for value in node.values():
@@ -99,7 +101,7 @@ def reads(connection: DuckDBPyConnection, sql: str) -> frozenset[tuple[str, str]
 def reads_nothing(connection: DuckDBPyConnection, sql: str) -> bool:
     """Whether a SELECT computes from constants alone: it names no table, catalogue or function.
 
-    What only looks like a SELECT (SHOW, DESCRIBE) and table functions read what they do not name.
+    What only looks like a SELECT (SHOW TABLES) and table functions read what they do not name.
     """
     kinds: set[str] = set()
     todo: list[Any] = [_tree(connection, sql)]
@@ -115,6 +117,23 @@ def reads_nothing(connection: DuckDBPyConnection, sql: str) -> bool:
 
 _READING = {"BASE_TABLE", "TABLE_FUNCTION", "SHOW_REF", "FUNCTION", "DELIM_GET"}
 """Kinds of a parsed SELECT's nodes that may read; scalar functions can ask the catalogue too."""
+
+
+def describes(connection: DuckDBPyConnection, sql: str) -> bool:
+    """Whether a SELECT is a DESCRIBE or SHOW, which asks for the columns of what it names."""
+    return _shown_as(connection, sql) in {"DESCRIBE", "SHOW"}
+
+
+def lists_names(connection: DuckDBPyConnection, sql: str) -> bool:
+    """Whether a SELECT is a SHOW TABLES or the like, which asks for all that has a name."""
+    return _shown_as(connection, sql) in {"SHOW_SPECIAL", "SHOW_FROM"}
+
+
+def _shown_as(connection: DuckDBPyConnection, sql: str) -> str | None:
+    """Return the kind of a DESCRIBE, SHOW or SUMMARIZE; None of anything else."""
+    statements = _tree(connection, sql)["statements"]
+    source = statements[0]["node"].get("from_table") or {} if len(statements) == 1 else {}
+    return source["show_type"] if source.get("type") == "SHOW_REF" else None
 
 
 def _tree(connection: DuckDBPyConnection, sql: str) -> dict[str, Any]:

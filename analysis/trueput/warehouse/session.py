@@ -12,8 +12,9 @@ from trueput.schema import tables, views
 from trueput.warehouse.by_runs import ByRuns
 from trueput.warehouse.connect import Selection, connect
 from trueput.warehouse.failures import damaged_file, damaged_inside, view_failure
-from trueput.warehouse.models import Model, in_order, models, reads, reads_nothing
+from trueput.warehouse.models import Model, describes, in_order, models, reads, reads_nothing
 from trueput.warehouse.plans import Question
+from trueput.warehouse.statements import expect_one_question, views_named
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -163,23 +164,29 @@ class Warehouse:
         return {name: answer.dicts() for name, answer in found.items()}
 
     def query(self, sql: str) -> Answer:
-        """Run a user's SQL. Raises QueryError with the database's message."""
+        """Run a user's SQL.
+
+        Raises QueryError with the database's message, and UsageError where it asks several things.
+        """
         import duckdb
 
         question = Question(sql)
         try:
+            expect_one_question(self._connection, sql)  # no SQL at all reads nothing
             try:
                 read = reads(self._connection, sql)
-                # SHOW and DESCRIBE name nothing that they read; the catalogue names everything
+                # SHOW TABLES names nothing that it reads; the catalogue names everything
                 is_named = bool(read) or reads_nothing(self._connection, sql)
                 if not is_named or any(schema not in {"main", "raw"} for schema, _ in read):
                     self.prepare()
+                elif describes(self._connection, sql):
+                    self._build_all({name for schema, name in read if schema == "main"})
+                    return self._answer(question)
                 elif (answer := self._streamed(question)) is not None:
                     return answer
                 self._get_ready([question])
-            except ValueError:  # no SELECT: nothing says what it reads
-                self._connection.extract_statements(sql)  # no SQL at all reads nothing
-                self.prepare()
+            except ValueError:  # no SELECT: nothing says what it reads, but the names in it
+                self.prepare(views_named(self._connection, sql))
             return self._answer(question)
         except (duckdb.Error, UnicodeDecodeError) as error:
             damaged = damaged_file(error, self._paths) or damaged_inside(error, self._paths)

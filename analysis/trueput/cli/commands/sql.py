@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from trueput.cli import options
 from trueput.errors import InputError, UsageError
@@ -51,6 +52,28 @@ def command(
     )
     grid = Grid(answer.names, answer.rows, right=numeric)
     emit(grid_writers(grid, int64), format_, output)
+
+
+class KIND(TyperCommand):
+    """The command, whose query may begin with a comment (`-- why`) and is no option then."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the arguments apart; raises what the parser raises."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            name = getattr(error, "option_name", None)
+            at = next((i for i, word in enumerate(given) if _is_comment(word, name)), None)
+            if at is None:
+                raise
+            return super().parse_args(ctx, [*given[:at], *given[at + 1 :], "--", given[at]])
+
+
+def _is_comment(word: str, refused: str | None) -> bool:
+    """Whether a word that was refused as this option is SQL: no option's name holds a blank."""
+    name = word.partition("=")[0]
+    return name == refused and ("\n" in word or any(letter.isspace() for letter in name))
 
 
 def _text(query: str | None, file: Path | None) -> str:
