@@ -117,7 +117,8 @@ def main() -> None:
     counts |= put_unions(RUN, [paths["gpu_ops"]], unions)
     paths |= unions
     files = {t: [p.relative_to(store.root).as_posix()] for t, p in paths.items()}
-    store.commit(Manifest(RUN, "0" * 64, READER_VERSION, None, files, counts))
+    sizes = store.sizes_of(files)
+    store.commit(Manifest(RUN, "0" * 64, READER_VERSION, None, files, counts, sizes))
 
 
 if __name__ == "__main__":

@@ -136,7 +136,8 @@ def one_run(store: Store, run_id: str, count: int, rnd: np.random.Generator) -> 
     files = {t: [p.relative_to(store.root).as_posix() for p in ps] for t, ps in written.items()}
     rows = {"requests": count, "request_events": 4 * count, "request_links": count,
             "request_instants": count}  # fmt: skip
-    store.commit(Manifest(run_id, digest, READER_VERSION, None, files, rows))
+    sizes = store.sizes_of(files)
+    store.commit(Manifest(run_id, digest, READER_VERSION, None, files, rows, sizes))
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kv.configs import (
     DEEPSEEK_V3,
@@ -289,6 +289,7 @@ VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_s
 KEYS = sorted({k for e in EXPECTED for k in e[1]})
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(ANY, st.dictionaries(st.sampled_from(KEYS), VALUES | st.lists(VALUES, max_size=3)))
 def test_no_config_is_a_crash(config: Config, change: Config) -> None:
     with suppress(InputError, UsageError):
