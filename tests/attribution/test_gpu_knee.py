@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trueput.attribution.gpu.steps.cost import GpuCost, split_gpu_steps
-from trueput.attribution.gpu.steps.knee import fit_line_or_knee
+from trueput.attribution.gpu.steps.knee import MOST_LEFT, fit_line_or_knee
 from trueput.attribution.iterations.cost import StepCost, StepWork, split_steps
 from trueput.attribution.records import Ints
 
@@ -83,19 +83,36 @@ def test_below_the_knee_the_constant_goes_by_tokens() -> None:
     )
 
 
-def test_a_knee_that_explains_little_more_is_a_reading_of_the_bounds() -> None:
+def test_a_knee_that_chance_does_not_make_is_taken_and_the_line_bounds() -> None:
     work = made_up(3, noise=0.03)
-    cost, *others = fit_line_or_knee(work)
-    assert cost.knee_tokens == 0
-    (other,) = others
-    # the steps cost 10 ms without a token; a line through decoding of 1 to 12 tokens says less
-    assert cost.constant_ns < 9.5 * MS
-    assert other.constant_ns == pytest.approx(10 * MS, rel=0.03)
+    cost, other = fit_line_or_knee(work)
+    # it leaves more than three quarters, of the scatter; of 600 steps that is no chance
+    assert (cost.knee_tokens, other.knee_tokens) == (3, 0)
+    assert 1 - cost.trimmed_r2 > MOST_LEFT * (1 - other.trimmed_r2)
+    assert cost.constant_ns == pytest.approx(10 * MS, rel=0.03)
+    # a line through decoding of 1 to 12 tokens says less of what a step costs without a token
+    assert other.constant_ns < 9.5 * MS
     step = one_step(40, 6)
     parts = split_gpu_steps(GpuCost(cost, (other,)), step)
     # of 10 + 43/2 ms the prompt's 40 tokens cost 18.5 where they come first, 20 where last; with
     # the constant in full a mean of 29.25, which the line alone would deny
     most = 1000 * MS * 29.25 / 31.5
     assert parts.prefill_high_ns[0] >= most
-    assert split_steps(cost, step).prefill_high_ns[0] < most
+    assert split_steps(other, step).prefill_high_ns[0] < most
     assert parts.prefill_low_ns[0] == pytest.approx(1000 * MS * 18.5 / 31.5, rel=0.005)
+    assert parts.prefill_ns[0] == pytest.approx(1000 * MS * 19.25 / 21.5, rel=0.01)
+
+
+def test_a_knee_that_may_be_chance_is_a_reading_of_the_bounds() -> None:
+    work = made_up(3, noise=0.03, n=120)
+    cost, other = fit_line_or_knee(work)
+    assert (cost.knee_tokens, other.knee_tokens) == (0, 3)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_scatter_alone_makes_no_knee(seed: int) -> None:
+    work = made_up(18)
+    line = 4 * MS + MS // 2 * work.prefill_tokens + MS // 4 * work.decode_sequences
+    noise = np.exp(0.05 * np.random.default_rng(seed).standard_normal(len(line)))
+    cost, *_ = fit_line_or_knee(replace(work, elapsed_ns=np.rint(line * noise).astype(np.int64)))
+    assert cost.knee_tokens == 0

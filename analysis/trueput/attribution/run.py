@@ -90,7 +90,7 @@ def attribute_run(run: RunInput, write: Callable[[Told], None] | None = None) ->
         from trueput.attribution.gpu.time.outside import profiles_outside
 
         out.of_files += profiles_outside(run.parts, run.clocks, out.clock_fits)
-    _gpu_steps(run, out)
+    _gpu_steps(run, out, engine_record)
     _gpu_union(run, out)
     return out
 
@@ -141,7 +141,7 @@ def _not_grouped(error: Exception) -> Problem:
     return Problem("ATTR012", Severity.WARNING, text)
 
 
-def _gpu_steps(run: RunInput, out: RunOutput) -> None:
+def _gpu_steps(run: RunInput, out: RunOutput, record: EngineRecord) -> None:
     """Add gpu_steps where a profile has step annotations; a failure becomes a problem.
 
     And what the profiles lack of the steps that their annotations, or a log, tell.
@@ -157,6 +157,7 @@ def _gpu_steps(run: RunInput, out: RunOutput) -> None:
         from trueput.attribution.iterations.log import log_iterations
 
         iterations = log_iterations(run.parts, out.rows.get("step_work"))
+        iterations = _with_kv(iterations, out.rows.get("request_steps"), record)
         spec = speculated_tokens(run.config)
         told: list[tuple[str, Problem]] = []
         dated = {s for s in run.clocks if is_dated(s, run.clocks, out.clock_fits)}
@@ -173,6 +174,16 @@ def _gpu_steps(run: RunInput, out: RunOutput) -> None:
     if rows is not None:
         out.rows["gpu_steps"] = rows
         out.made_while_written["gpu_steps"] = _undivided
+
+
+def _with_kv(iterations: Any, told: Any, record: EngineRecord) -> Any:
+    """Add what each work of each iteration read of the KV cache, as far as `told` who ran in it."""
+    if not told or not iterations.num_rows:
+        return iterations
+    from trueput.attribution.engine.streams import streams_of
+    from trueput.attribution.iterations.kv import with_kv
+
+    return with_kv(iterations, told, {x.request_id: x.prompt_tokens for x in streams_of(record)})
 
 
 def _undivided(error: Exception) -> Problem:

@@ -8,7 +8,8 @@ use, with no negative coefficient. It serves to divide a printed duration, never
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +82,14 @@ class StepWork:
     decode_sequences: Ints
     """Sequences that were given one new token after their first."""
     kv_tokens: Floats
+    kv_by_work: Floats | None = None
+    """(n, 3) of these tokens by the work that reads them, where it is known who has them."""
+
+    def of(self, which: NDArray[np.bool_]) -> StepWork:
+        """Return some of the iterations."""
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        some: dict[str, Any] = {n: None if c is None else c[which] for n, c in columns.items()}
+        return StepWork(**some)
 
     @property
     def all_tokens(self) -> Ints:
@@ -205,6 +214,11 @@ def _variable_cost(cost: StepCost, work: StepWork) -> Floats:
     decode = work.decode_sequences.astype(np.float64)
     if not cost.usable:
         return np.stack([prefill, decode, again], axis=1)
+    if work.kv_by_work is not None:
+        kv_ns = np.nan_to_num(work.kv_by_work, nan=0.0) * cost.kv_token_ns
+        own = (cost.prefill_token_ns, cost.decode_sequence_ns, cost.prefill_token_ns)
+        found: Floats = np.stack([prefill, decode, again], axis=1) * np.array(own) + kv_ns
+        return found
     kv = np.nan_to_num(work.kv_tokens, nan=0.0) * cost.kv_token_ns
     # reading the cache is what decoding does; a step without decode reads it for its prompt work
     tokens = prefill + again

@@ -18,6 +18,7 @@ from trueput.attribution.gpu.profile.marks import Bools
 from trueput.attribution.gpu.steps.busy import Busy
 from trueput.attribution.gpu.steps.knee import fit_line_or_knee
 from trueput.attribution.iterations.cost import (
+    MIN_FIT_STEPS,
     TRIMMED_RATIO,
     StepCost,
     StepParts,
@@ -44,10 +45,28 @@ class GpuCost:
 
     best: StepCost
     others: tuple[StepCost, ...] = ()
+    with_kv: GpuCost | None = None
+    """Of steps whose KV is known."""
+
+    def knows_kv(self, work: StepWork) -> Bools:
+        """Return of which steps it knows what their KV costs."""
+        known: Bools = ~np.isnan(work.kv_tokens)
+        return known if self.with_kv is not None else np.zeros_like(known)
 
 
 def fit_gpu_cost(work: StepWork, busy: Busy) -> GpuCost:
     """The model of the steps looked at: `work` with their own kernels' time, entries as in `busy`.
+
+    And that of those whose KV is known, which other steps would make seem cheap.
+    """
+    cost = _fit(replace(work, kv_tokens=np.full(busy.ns.size, np.nan)), busy)
+    known = ~np.isnan(work.kv_tokens)
+    seen = _fit(work.of(known), busy.of(known)) if known.sum() >= MIN_FIT_STEPS else cost
+    return replace(cost, with_kv=seen) if seen is not cost and seen.best.usable else cost
+
+
+def _fit(work: StepWork, busy: Busy) -> GpuCost:
+    """The model of some steps, with their KV where all of it is known.
 
     Graphs with spans: their steps with spans, and, for the bounds, the steps that hide nothing or,
     where these are too few, all with their own kernels alone. Without spans only steps that hide
@@ -56,7 +75,7 @@ def fit_gpu_cost(work: StepWork, busy: Busy) -> GpuCost:
     lacking = _lacking(work, busy)
     is_damaged = bool(lacking.mean() > MANY_HIDDEN) if lacking.size else False
     if is_damaged:
-        work, busy = _some(work, ~lacking), busy.of(~lacking)
+        work, busy = work.of(~lacking), busy.of(~lacking)
     hidden = busy.is_hidden
     if busy.hidden_share <= MANY_HIDDEN:
         if is_damaged:
@@ -64,18 +83,27 @@ def fit_gpu_cost(work: StepWork, busy: Busy) -> GpuCost:
             return GpuCost(best, (best, *_constants(best, work)))
         best, *others = fit_line_or_knee(work)
         return GpuCost(best, tuple(others))
-    shown = fit_step_cost(_some(work, ~hidden))
+    shown = fit_step_cost(work.of(~hidden))
     spanned = hidden & busy.is_spanned
     if not spanned.any():
-        return GpuCost(shown, (shown, *_constants(shown, _some(work, ~hidden))))
+        return GpuCost(shown, (shown, *_constants(shown, work.of(~hidden))))
     known = ~hidden | spanned
-    best, *others = fit_line_or_knee(_some(replace(work, elapsed_ns=busy.most_ns), known))
-    own = shown if shown.usable else fit_step_cost(_some(work, known))
+    best, *others = fit_line_or_knee(replace(work, elapsed_ns=busy.most_ns).of(known))
+    own = shown if shown.usable else fit_step_cost(work.of(known))
     return GpuCost(best, (*others, own))
 
 
 def split_gpu_steps(cost: GpuCost, work: StepWork) -> StepParts:
     """Each step's time by work, exact in integers; low and high hold every reading."""
+    plain = _split(cost, work)
+    if cost.with_kv is None:
+        return plain
+    known, seen = cost.knows_kv(work), _split(cost.with_kv, work)
+    names = [field.name for field in fields(plain)]
+    return StepParts(*(np.where(known, getattr(seen, n), getattr(plain, n)) for n in names))
+
+
+def _split(cost: GpuCost, work: StepWork) -> StepParts:
     parts = split_steps(cost.best, work)
     for other in cost.others:
         read = split_steps(other, work)
@@ -129,7 +157,3 @@ def _constants(cost: StepCost, work: StepWork) -> tuple[StepCost, ...]:
     tried = (fit_step_cost(work, most * n / CONSTANTS) for n in range(CONSTANTS, 0, -1))
     largest = next((fit for fit in tried if fit.trimmed_r2 >= least_r2), cost)
     return fit_step_cost(work, 0.0), largest
-
-
-def _some(work: StepWork, which: Bools) -> StepWork:
-    return StepWork(*(getattr(work, field.name)[which] for field in fields(work)))

@@ -22,8 +22,9 @@ from trueput.attribution.gpu.steps.busy import busy_by_step
 from trueput.attribution.gpu.steps.cost import GpuCost, fit_gpu_cost, split_gpu_steps
 from trueput.attribution.gpu.steps.match import matched
 from trueput.attribution.gpu.time.clock import OfFile, clock_problems
-from trueput.attribution.iterations.cost import StepWork
-from trueput.attribution.records import Ints
+from trueput.attribution.iterations.cost import StepCost, StepWork
+from trueput.attribution.iterations.kv import KV_WORKS
+from trueput.attribution.records import Floats, Ints
 
 PIECE_STEPS = 16_384
 _SCALE = 1_000_000_000
@@ -45,7 +46,8 @@ def gpu_steps(
     """Return the rows of `gpu_steps` in pieces; None where no annotation names a step.
 
     `iterations`: the engine log's steps in order (engine, incarnation, step_ix, context_requests,
-    context_tokens, generation_requests, generation_tokens, recomputed_tokens), or an empty table.
+    context_tokens, generation_requests, generation_tokens, recomputed_tokens, and, where it is told
+    whose KV they read, KV_WORKS), or an empty table.
     `spec_tokens`: how many tokens the engine speculates for a sequence, None where nothing tells.
     Instants of `parts` must be on one clock; `offsets` (ns by file) take those of the rows to UTC.
     What contradicts the log's clock is added to `told`; `iterations` then has source_id and
@@ -62,9 +64,11 @@ def gpu_steps(
     again, known = _recomputed(marks, at, iterations, spec_tokens)
     busy = busy_by_step(parts, marks)
     busy = busy.of(marks.untold[busy.step] == 0)
-    cost = fit_gpu_cost(_work(marks.of(busy.step), again[busy.step], busy.ns), busy)
+    kv = _kv(at, iterations)
+    work = _work(marks.of(busy.step), again[busy.step], busy.ns, kv[busy.step])
+    cost = fit_gpu_cost(work, busy)
     spare = np.where(known, 0, _excess(marks, 0) if spec_tokens is None else 0)
-    return _pieces(run_id, marks, _Answers(at, iterations, again, known, spare, cost, offsets))
+    return _pieces(run_id, marks, _Answers(at, iterations, again, known, spare, kv, cost, offsets))
 
 
 def speculated_tokens(config: Mapping[str, Any]) -> int | None:
@@ -89,6 +93,7 @@ class _Answers:
     known: Bools
     spare: Ints
     """Generation tokens that are recompute or speculated."""
+    kv: Floats
     cost: GpuCost
     offsets: Mapping[str, int]
 
@@ -120,14 +125,22 @@ def _excess(marks: Marks, spec_tokens: int) -> Ints:
     return excess
 
 
-def _work(marks: Marks, again: Ints, busy: Ints) -> StepWork:
+def _kv(at: Ints, iterations: pa.Table) -> Floats:
+    """(n, 3) KV tokens that each work of each step read, NaN where nothing tells."""
+    if KV_WORKS[0] not in iterations.column_names or not iterations.num_rows:
+        return np.full((at.size, 3), np.nan)
+    logged = np.stack([iterations.column(name).to_numpy() for name in KV_WORKS], axis=1)
+    found: Floats = np.where(at[:, None] >= 0, logged[np.maximum(at, 0)], np.nan)
+    return found
+
+
+def _work(marks: Marks, again: Ints, busy: Ints, kv: Floats) -> StepWork:
     """The composition as work: recompute is taken from generation tokens first."""
     tokens, requests = marks.generation_tokens, marks.generation_requests
     spare = np.maximum(tokens - requests, 0)
     of_context = np.minimum(np.maximum(again - spare, 0), marks.context_tokens)
     decode = np.maximum(np.minimum(requests, tokens - (again - of_context)), 0)
-    unknown = np.full(again.size, np.nan)
-    return StepWork(busy, marks.context_tokens - of_context, again, decode, unknown)
+    return StepWork(busy, marks.context_tokens - of_context, again, decode, kv.sum(axis=1), kv)
 
 
 def _pieces(run_id: str, marks: Marks, answers: _Answers) -> Iterator[pa.Table]:
@@ -138,7 +151,7 @@ def _pieces(run_id: str, marks: Marks, answers: _Answers) -> Iterator[pa.Table]:
 
 def _rows(run_id: str, first: int, marks: Marks, which: slice, answers: _Answers) -> pa.Table:
     """The rows of some steps: shares from the model and the composition alone."""
-    size, cost = len(marks), answers.cost.best
+    size = len(marks)
     offset = np.array([answers.offsets.get(str(p[0]), 0) for p in marks.places])[marks.place]
     texts = zip(*marks.places, strict=True)
     place: Any = pa.array(marks.place)
@@ -155,29 +168,40 @@ def _rows(run_id: str, first: int, marks: Marks, which: slice, answers: _Answers
         columns[name] = answers.iterations.column(name).take(index)
     again = answers.again[which]
     columns["recomputed_tokens"] = pa.array(again, mask=~answers.known[which])
-    columns |= _ratios(answers.cost, marks, again, answers.spare[which])
-    r2 = None if np.isnan(cost.trimmed_r2) else cost.trimmed_r2
+    kv, cost = answers.kv[which], answers.cost
+    columns |= _ratios(cost, marks, again, answers.spare[which], kv)
     columns["run_id"] = pa.repeat(run_id, size)
-    columns["method"] = pa.repeat(cost.method, size)
-    columns["trimmed_r2"] = pa.repeat(pa.scalar(r2, pa.float64()), size)
-    columns["steps_fitted"] = pa.repeat(pa.scalar(cost.n, pa.int64()), size)
+    knows = cost.knows_kv(_work(marks, again, again, kv)).astype(np.int64)
+    columns |= _models((cost.best, (cost.with_kv or cost).best), knows)
     return pa.table(columns)
 
 
-def _ratios(cost: GpuCost, marks: Marks, again: Ints, spare: Ints) -> dict[str, Any]:
+def _models(costs: Sequence[StepCost], which: Ints) -> dict[str, Any]:
+    """What tells of the model that divides each step, which is one of `costs`."""
+    taken: Any = pa.array(which)
+    r2 = [None if np.isnan(cost.trimmed_r2) else cost.trimmed_r2 for cost in costs]
+    told: dict[str, Any] = {
+        "method": pa.array([cost.method for cost in costs], pa.string()),
+        "trimmed_r2": pa.array(r2, pa.float64()),
+        "steps_fitted": pa.array([cost.n for cost in costs], pa.int64()),
+    }
+    return {name: values.take(taken) for name, values in told.items()}
+
+
+def _ratios(cost: GpuCost, marks: Marks, again: Ints, spare: Ints, kv: Floats) -> dict[str, Any]:
     """The shares of each step, with what the annotation leaves open in low and high."""
     whole: Ints = np.full(len(marks), _SCALE, np.int64)
     # tokens of prefill that are not told are some: a step of nothing else is all prefill
     alone = (marks.untold & CONTEXT_UNTOLD > 0) & (marks.generation_tokens == 0)
     marks = replace(marks, context_tokens=np.where(alone, 1, marks.context_tokens))
-    parts = split_gpu_steps(cost, _work(marks, again, whole))
+    parts = split_gpu_steps(cost, _work(marks, again, whole, kv))
     shares = {
         f"{work}{end}": getattr(parts, f"{work}{end}_ns")
         for work in _WORKS
         for end in ("", "_low", "_high")
     }
     if spare.any():
-        other = split_gpu_steps(cost, _work(marks, np.maximum(again, spare), whole))
+        other = split_gpu_steps(cost, _work(marks, np.maximum(again, spare), whole, kv))
         for work in _WORKS:
             low, high = getattr(other, f"{work}_low_ns"), getattr(other, f"{work}_high_ns")
             shares[f"{work}_low"] = np.minimum(shares[f"{work}_low"], low)

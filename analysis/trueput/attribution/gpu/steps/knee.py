@@ -8,6 +8,7 @@ little that it does alone, though beside a prompt it costs as much a token.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -18,16 +19,19 @@ KNEES: Final = 16
 """Knees that are tried, each the same factor above the last."""
 LEAST_STEPS: Final = MIN_FIT_STEPS // 5
 """So many steps lie on either side of a knee at least."""
+LEAST_NATS: Final = 15.0
+"""A knee is so much likelier than the straight line (e^15, 3 million times), or the line is kept:
+there is always a knee that fits somewhat better than none."""
 MOST_LEFT: Final = 0.75
-"""A knee leaves less than this share of what the straight line does not explain, or the line is
-kept: there is always a knee that fits somewhat better than none."""
+"""A knee that leaves less than this share of what the straight line does not explain is clear."""
 
 
 def fit_line_or_knee(work: StepWork) -> tuple[StepCost, ...]:
-    """The model of some steps, and, where that is a straight line, the best one with a knee.
+    """The model of some steps, and the other reading of them unless a knee is clear.
 
-    It is the line unless a knee explains clearly more. Else both are readings of the same steps,
-    which may differ in what a step costs without any token.
+    The model has the best knee where it leaves clearly less than the straight line, or where chance
+    does not: kernel times scatter, and a knee that is there may be little of what they differ by.
+    Both are readings of the same steps, which may differ in what a step costs without any token.
     """
     line = fit_step_cost(work)
     if line.n < MIN_FIT_STEPS:
@@ -42,6 +46,9 @@ def fit_line_or_knee(work: StepWork) -> tuple[StepCost, ...]:
     bent = fit_step_cost(work, knee_tokens=max(rough, key=lambda fit: fit.trimmed_r2).knee_tokens)
     if not bent.usable or bent.trimmed_r2 <= line.trimmed_r2:
         return (line,)
-    if 1 - bent.trimmed_r2 < MOST_LEFT * (1 - line.trimmed_r2):
+    left = (1 - bent.trimmed_r2) / (1 - line.trimmed_r2)
+    if left < MOST_LEFT:
         return (bent,)
-    return line, bent
+    # of normal errors of equal scatter, steps of which each tells the same
+    nats = -line.n / 2 * math.log(left)
+    return (bent, line) if nats >= LEAST_NATS else (line, bent)
