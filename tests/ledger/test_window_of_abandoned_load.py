@@ -26,12 +26,17 @@ RUNS = {
     ),
 }  # fmt: skip
 CLOSE = 0.01
+# a victim is given up before it is resumed, and what others computed again is not told for certain
+OPEN_RECOMPUTE = SCENARIOS["troubled"].replace(
+    requests=50, request_rate=40.0, timeout_s=1.2, stall_ratio=0.05, stall_ns=200_000_000,
+    abort_ratio=0.3, early_stop_ratio=0.0, max_num_batched_tokens=32, devices=1, workload_seed=12,
+)  # fmt: skip
 
 
-def made(folder: Path, config: Config, seed: int) -> Path:
+def made(folder: Path, config: Config, seed: int, *profiles: str) -> Path:
     """Write the run; return its folder."""
     run = simulate(config.replace(workload_seed=seed), seed)
-    write_run(run, folder, profiles=[], with_telemetry=False, compresslevel=1)
+    write_run(run, folder, profiles=profiles, with_telemetry=False, compresslevel=1)
     return folder
 
 
@@ -52,6 +57,24 @@ def test_the_end_lies_between_the_last_token_and_the_client_s_duration(
     assert row["basis"] == "bounded"
 
 
+def test_idle_is_as_open_as_the_end_of_the_load(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run", *RUNS["last_given_up"], "kineto")
+    reading = trueput.Reading(store=tmp_path / "store")
+    trueput.ingest([folder], store=reading.store)
+    truth = json.loads((folder / "truth_ledger.json").read_text())
+    true = {cell["work"]: cell["time_ns"] for cell in truth["cells"] if cell["outcome"] == "none"}
+    rows = trueput.sql("FROM gpu_ledger", reading).dicts()
+    found = {row["work"]: row for row in rows if row["outcome"] == "none"}
+    assert found["idle"]["basis"] == "bounded"
+    for work in ("idle", "unattributed"):
+        row = found[work]
+        assert row["time_ns_low"] <= true[work] <= row["time_ns_high"], work
+    devices = rows[0]["devices"]
+    assert sum(row["time_ns"] for row in rows) == rows[0]["window_ns"] * devices
+    (split,) = trueput.sql("FROM gpu_idle", reading).dicts()
+    assert split["work_waiting_ns_low"] <= split["work_waiting_ns_high"]
+
+
 def test_without_a_duration_the_load_ends_with_its_last_sign(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", *RUNS["last_given_up"])
     bench = json.loads(gzip.decompress((folder / "bench.json.gz").read_bytes()))
@@ -67,3 +90,23 @@ def test_without_a_duration_the_load_ends_with_its_last_sign(tmp_path: Path) -> 
     trueput.ingest([folder], store=reading.store)
     (row,) = trueput.sql("FROM goodput", reading).dicts()
     assert row["window_ns"] / 1e9 == pytest.approx(last - min(sent), abs=1e-6)
+
+
+def test_recompute_of_a_run_that_may_have_none_is_not_certain_in_its_steps(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    write_run(simulate(OPEN_RECOMPUTE, 778), folder, profiles=["kineto"], with_telemetry=False)
+    reading = trueput.Reading(store=tmp_path / "store")
+    trueput.ingest([folder], store=reading.store)
+    requests = json.loads((folder / "truth_requests.json").read_text())
+    (total,) = trueput.sql("FROM recompute", reading).dicts()
+    again = sum(row["recomputed_tokens"] for row in requests)
+    assert total["recomputed_tokens_low"] <= again <= total["recomputed_tokens_high"]
+    spent = sum(row["recompute_ns"] for row in requests)
+    assert total["recompute_ns_low"] <= spent <= total["recompute_ns_high"]
+    steps = trueput.sql("SELECT sum(recomputed_tokens) AS n FROM gpu_steps", reading).dicts()[0]
+    assert (steps["n"] or 0) <= again
+    cells = json.loads((folder / "truth_ledger.json").read_text())["cells"]
+    true = sum(cell["time_ns"] for cell in cells if cell["work"] == "recompute")
+    rows = trueput.sql("FROM gpu_ledger WHERE work = 'recompute'", reading).dicts()
+    assert sum(row["time_ns_low"] for row in rows) <= true
+    assert true <= sum(row["time_ns_high"] for row in rows)

@@ -162,7 +162,8 @@ def _gpu_steps(run: RunInput, out: RunOutput, record: EngineRecord) -> None:
         told: list[tuple[str, Problem]] = []
         dated = {s for s in run.clocks if is_dated(s, run.clocks, out.clock_fits)}
         lost: list[LostSteps] = []
-        rows = gpu_steps(run.run_id, run.parts, iterations, spec, offsets, told, lost, dated)
+        least = _least_recomputed(out.rows.get("run_recompute"))
+        rows = gpu_steps(run.run_id, run.parts, iterations, spec, offsets, told, lost, dated, least)
     except Exception as error:  # noqa: BLE001  the run must not be lost with its attribution
         out.problems.append(_undivided(error))
         return
@@ -184,6 +185,12 @@ def _with_kv(iterations: Any, told: Any, record: EngineRecord) -> Any:
     from trueput.attribution.iterations.kv import with_kv
 
     return with_kv(iterations, told, {x.request_id: x.prompt_tokens for x in streams_of(record)})
+
+
+def _least_recomputed(rows: Any) -> int | None:
+    """Return how many tokens a run computed again at least; None where nothing says."""
+    found = rows[0].get("recomputed_tokens_low") if isinstance(rows, list) and rows else None
+    return None if found is None else int(found)
 
 
 def _undivided(error: Exception) -> Problem:

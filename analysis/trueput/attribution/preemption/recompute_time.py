@@ -33,6 +33,9 @@ def timed(
         high = sum(int(x.elapsed_ns.sum()) for x in steps)
     elif tokens.high > placed:
         high += _longest_hidden(by_step, steps, tokens.high - placed)
+    if tokens.low is not None and tokens.low < placed:
+        # some that were placed may be none
+        low = low * tokens.low // placed
     if tokens.tokens is not None and tokens.tokens != placed:
         ratio = tokens.tokens / placed if placed else 0.0
         value = round(spent * ratio) if placed else None

@@ -6,6 +6,7 @@
 -- operations were lost, nothing is known: unattributed, and idle's high says how much of it
 -- may be idle; inside whole-graph spans as well. Of a device whose clock is not that of the run nothing is known of the window: low is 0 and
 -- high the window in each of its cells; of one whose capture shows nothing of the window idle may be all of it.
+-- Where the ends of the window are open by more than a hundredth of it, so much of idle may be unattributed, or the reverse.
 -- Where a few were lost, idle's low leaves out the gaps in which they may have run.
 -- So it does with gaps while the profiler did work of its own: it may have kept work from the device.
 -- What ran in such gaps may be of any work: the high of each cell of work holds them. Where copies were not recorded
@@ -38,12 +39,14 @@ WITH classes AS (
   SELECT d.run_id, d.device_key, w.window_ns,
     not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) AS captured_ns,
     coalesce(b.busy_ns, 0) AS busy_ns, coalesce(b.span_ns, 0) AS span_ns, d.is_blind OR d.is_partial OR d.is_astray AS is_blind,
-    d.is_astray, d.is_partial, d.unseen_ns AS lost_ns, d.unseen_ns + coalesce(v.idle_ns, 0) AS unseen_ns, d.lacks_copies,
+    d.is_astray, d.is_partial, CASE WHEN r.slack_ns * 100 > w.window_ns THEN r.slack_ns ELSE 0 END AS open_ns,
+    d.unseen_ns AS lost_ns, d.unseen_ns + coalesce(v.idle_ns, 0) AS unseen_ns, d.lacks_copies,
     -- how much of the gaps may have been work of any kind
     least(not_negative(not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) - coalesce(b.busy_ns, 0)),
       CASE WHEN d.is_partial OR d.is_blind AND NOT d.has_spans THEN w.window_ns ELSE d.unseen_ns END) AS hidden_ns
   FROM int_gpu_devices AS d
   JOIN int_gpu_windows AS w ON w.run_id = d.run_id
+  LEFT JOIN int_run_windows AS r ON r.run_id = d.run_id
   LEFT JOIN int_gpu_overheads AS v ON v.run_id = d.run_id AND v.device_key = d.device_key
   LEFT JOIN (
     SELECT run_id, device_key, sum(time_ns) AS busy_ns, sum(time_ns) FILTER (class = 'graph_span') AS span_ns
@@ -87,14 +90,15 @@ WITH classes AS (
   WHERE d.lacks_copies AND NOT d.is_astray
   UNION ALL
   SELECT run_id, 'idle', 'none', CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns) END,
-    CASE WHEN is_blind OR lacks_copies THEN 0 ELSE not_negative(captured_ns - busy_ns - unseen_ns) END,
+    CASE WHEN is_blind OR lacks_copies THEN 0 ELSE not_negative(captured_ns - busy_ns - unseen_ns - coalesce(open_ns, 0)) END,
     CASE WHEN is_astray OR captured_ns = 0 THEN window_ns ELSE not_negative(captured_ns - busy_ns) + span_ns END
   FROM gaps
   UNION ALL
   SELECT run_id, 'unattributed', 'none',
     window_ns - busy_ns - CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns) END,
-    CASE WHEN is_astray OR captured_ns = 0 THEN 0 ELSE window_ns - greatest(captured_ns, busy_ns) END,
-    window_ns - busy_ns - CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns - unseen_ns) END
+    CASE WHEN is_astray OR captured_ns = 0 THEN 0 ELSE not_negative(window_ns - greatest(captured_ns, busy_ns) - coalesce(open_ns, 0)) END,
+    least(window_ns - busy_ns,
+      window_ns - busy_ns - CASE WHEN is_blind THEN 0 ELSE not_negative(captured_ns - busy_ns - unseen_ns) END + coalesce(open_ns, 0))
   FROM gaps
   UNION ALL
   SELECT run_id, 'unattributed', 'none', time_ns, time_ns, time_ns FROM unseen

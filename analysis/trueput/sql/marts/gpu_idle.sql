@@ -10,7 +10,7 @@
 -- Unattributed time may lie where the queue was empty: the low leaves room for it. Where no file reaches
 -- nothing says that no request was there.
 -- Null rule: where no request has instants all parts are NULL; where a request has no known end, it may
--- have stayed to the end of the window, and the split has bounds only.
+-- have stayed to the end of the window, and the split has bounds only; so it has where the bounds leave all of idle open.
 WITH seen AS (
   SELECT q.run_id, w.from_ns, w.to_ns,
     greatest(q.e_arrived_at_ns, q.sent_at_ns) AS start_ns,
@@ -95,6 +95,10 @@ WITH seen AS (
   LEFT JOIN present AS p ON p.run_id = i.run_id
   LEFT JOIN known AS k ON k.run_id = i.run_id
   LEFT JOIN int_beyond_record AS b ON b.run_id = i.run_id
+), told AS (
+  SELECT * REPLACE (is_known AND NOT coalesce(is_loose AND idle_ns > 0 AND part_within(idle_low, free_low) = 0
+    AND part_within(idle_high, free_high) >= idle_ns, false) AS is_known)
+  FROM parts
 )
 SELECT
   run_id,
@@ -106,4 +110,4 @@ SELECT
   CASE WHEN has_stays THEN CAST(idle_low - part_within(idle_low, free_high) AS BIGINT) END AS work_waiting_ns_low,
   CASE WHEN has_stays THEN CAST(idle_high - part_within(idle_high, free_low) AS BIGINT) END AS work_waiting_ns_high,
   CASE WHEN NOT has_stays THEN 'unknown' WHEN is_loose OR NOT is_known THEN 'bounded' ELSE 'inferred' END AS basis
-FROM parts
+FROM told

@@ -42,6 +42,7 @@ def gpu_steps(
     told: list[OfFile] | None = None,
     lost: list[LostSteps] | None = None,
     dated: Collection[str] = (),
+    least_again: int | None = None,
 ) -> Iterator[pa.Table] | None:
     """Return the rows of `gpu_steps` in pieces; None where no annotation names a step.
 
@@ -52,6 +53,8 @@ def gpu_steps(
     Instants of `parts` must be on one clock; `offsets` (ns by file) take those of the rows to UTC.
     What contradicts the log's clock is added to `told`; `iterations` then has source_id and
     logged_at_ns. What profiles lack of their steps is added to `lost`; `dated` are files in UTC.
+    `least_again`: tokens that the run computed again at least; where the iterations come to more,
+    a step's are known as far as its generation tokens show them.
     """
     marks = read_marks(parts.get("gpu_ranges", ()))
     at = matched(marks, iterations, offsets, dated) if marks is not None else np.zeros(0, np.int64)
@@ -62,13 +65,19 @@ def gpu_steps(
     if told is not None:
         told += clock_problems(marks, at, iterations, offsets)
     again, known = _recomputed(marks, at, iterations, spec_tokens)
+    certain = again
+    if least_again is not None and _all_again(iterations) > least_again:
+        certain = np.minimum(again, _excess(marks, spec_tokens or 0))
+        known = known & (certain == again)
     busy = busy_by_step(parts, marks)
     busy = busy.of(marks.untold[busy.step] == 0)
     kv = _kv(at, iterations)
     work = _work(marks.of(busy.step), again[busy.step], busy.ns, kv[busy.step])
     cost = fit_gpu_cost(work, busy)
     spare = np.where(known, 0, _excess(marks, 0) if spec_tokens is None else 0)
-    return _pieces(run_id, marks, _Answers(at, iterations, again, known, spare, kv, cost, offsets))
+    return _pieces(
+        run_id, marks, _Answers(at, iterations, again, certain, known, spare, kv, cost, offsets)
+    )
 
 
 def speculated_tokens(config: Mapping[str, Any]) -> int | None:
@@ -90,6 +99,8 @@ class _Answers:
     """Position of the engine iteration, -1 without one."""
     iterations: pa.Table
     again: Ints
+    certain: Ints
+    """As many of them as there surely were."""
     known: Bools
     spare: Ints
     """Generation tokens that are recompute or speculated."""
@@ -116,6 +127,12 @@ def _recomputed(
         again[of_log] = logged[at[of_log]]
         known = known | of_log
     return again, known
+
+
+def _all_again(iterations: pa.Table) -> int:
+    """Return how many tokens all iterations computed again."""
+    found = iterations.column("recomputed_tokens").to_numpy()
+    return int(found.sum()) if found.size else 0
 
 
 def _excess(marks: Marks, spec_tokens: int) -> Ints:
@@ -169,7 +186,7 @@ def _rows(run_id: str, first: int, marks: Marks, which: slice, answers: _Answers
     again = answers.again[which]
     columns["recomputed_tokens"] = pa.array(again, mask=~answers.known[which])
     kv, cost = answers.kv[which], answers.cost
-    columns |= _ratios(cost, marks, again, answers.spare[which], kv)
+    columns |= _ratios(cost, marks, (again, answers.certain[which], answers.spare[which]), kv)
     columns["run_id"] = pa.repeat(run_id, size)
     knows = cost.knows_kv(_work(marks, again, again, kv)).astype(np.int64)
     columns |= _models((cost.best, (cost.with_kv or cost).best), knows)
@@ -188,8 +205,14 @@ def _models(costs: Sequence[StepCost], which: Ints) -> dict[str, Any]:
     return {name: values.take(taken) for name, values in told.items()}
 
 
-def _ratios(cost: GpuCost, marks: Marks, again: Ints, spare: Ints, kv: Floats) -> dict[str, Any]:
-    """The shares of each step, with what the annotation leaves open in low and high."""
+def _ratios(
+    cost: GpuCost, marks: Marks, tokens: tuple[Ints, Ints, Ints], kv: Floats
+) -> dict[str, Any]:
+    """The shares of each step, with what the annotation leaves open in low and high.
+
+    `tokens` were computed again: likely, surely, and those that may have been.
+    """
+    again, certain, spare = tokens
     whole: Ints = np.full(len(marks), _SCALE, np.int64)
     # tokens of prefill that are not told are some: a step of nothing else is all prefill
     alone = (marks.untold & CONTEXT_UNTOLD > 0) & (marks.generation_tokens == 0)
@@ -200,8 +223,10 @@ def _ratios(cost: GpuCost, marks: Marks, again: Ints, spare: Ints, kv: Floats) -
         for work in _WORKS
         for end in ("", "_low", "_high")
     }
-    if spare.any():
-        other = split_gpu_steps(cost, _work(marks, np.maximum(again, spare), whole, kv))
+    for reading in (np.maximum(again, spare), certain):
+        if (reading == again).all():
+            continue
+        other = split_gpu_steps(cost, _work(marks, reading, whole, kv))
         for work in _WORKS:
             low, high = getattr(other, f"{work}_low_ns"), getattr(other, f"{work}_high_ns")
             shares[f"{work}_low"] = np.minimum(shares[f"{work}_low"], low)

@@ -153,7 +153,7 @@ def _idle_that_is_bounded(console: Console, idle: list[Row], why: str, *, on_gpu
     if not on_gpu:
         say(console, f"idle: {span(low)} to {span(most)}; {why}")
     elif at == most:
-        why = "in the rest a few operations are missing, or the profiler worked"
+        why = "in the rest a few operations are missing, the profiler worked, or the load had ended"
         say(console, f"idle: {span(low)} to {span(most)}; {why}")
     else:
         say(
