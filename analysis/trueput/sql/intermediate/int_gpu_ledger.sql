@@ -6,7 +6,7 @@
 -- operations were lost, nothing is known: unattributed, and idle's high says how much of it
 -- may be idle; inside whole-graph spans as well. Of a device whose clock is not that of the run nothing is known of the window: low is 0 and
 -- high the window in each of its cells; of one whose capture shows nothing of the window idle may be all of it.
--- Where the ends of the window are open by more than a hundredth of it, so much of idle may be unattributed, or the reverse.
+-- Where the end of a load that was given up is open by more than a hundredth of the window, so much of idle may be unattributed, or the reverse.
 -- Where a few were lost, idle's low leaves out the gaps in which they may have run.
 -- So it does with gaps while the profiler did work of its own: it may have kept work from the device.
 -- What ran in such gaps may be of any work: the high of each cell of work holds them. Where copies were not recorded
@@ -39,7 +39,7 @@ WITH classes AS (
   SELECT d.run_id, d.device_key, w.window_ns,
     not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) AS captured_ns,
     coalesce(b.busy_ns, 0) AS busy_ns, coalesce(b.span_ns, 0) AS span_ns, d.is_blind OR d.is_partial OR d.is_astray AS is_blind,
-    d.is_astray, d.is_partial, CASE WHEN r.slack_ns * 100 > w.window_ns THEN r.slack_ns ELSE 0 END AS open_ns,
+    d.is_astray, d.is_partial, CASE WHEN r.open_end_ns * 100 > w.window_ns THEN r.open_end_ns ELSE 0 END AS open_ns,
     d.unseen_ns AS lost_ns, d.unseen_ns + coalesce(v.idle_ns, 0) AS unseen_ns, d.lacks_copies,
     -- how much of the gaps may have been work of any kind
     least(not_negative(not_negative(least(w.to_ns, d.captured_to_ns) - greatest(w.from_ns, d.captured_from_ns)) - coalesce(b.busy_ns, 0)),

@@ -1,5 +1,6 @@
 -- One row per run: the window over all its load sessions, for engine-wide figures.
--- slack_ns: how far apart its ends may lie from where they are put, both together.
+-- slack_ns: how far apart its ends may lie from where they are put, both together; open_end_ns: as far as that is
+-- because a client does not tell when it gave requests up.
 -- Computed once. One row per run, from a long chain of views that most others read.
 SELECT
   run_id,
@@ -15,6 +16,7 @@ SELECT
   bool_or(is_observed) AS is_observed,
   coalesce(max(to_ns) - min(from_ns), max(window_ns)) AS window_ns,
   coalesce(max(window_ns_most - window_ns_least), 0) AS slack_ns,
+  coalesce(max(open_end_ns), 0) AS open_end_ns,
   basis_name(max(basis_rank(basis))) AS basis
 FROM int_windows
 GROUP BY run_id

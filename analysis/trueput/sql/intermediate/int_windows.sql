@@ -109,6 +109,8 @@ WITH last_steps AS (
       WHEN c.first_ns IS NOT NULL THEN c.basis
       ELSE 'unknown'
     END AS basis,
+    -- by how much the end of a load is open whose client does not tell when it gave requests up
+    CASE WHEN w.rule = 'all' AND e.most_ns IS NOT NULL THEN e.most_ns - e.told_ns ELSE 0 END AS open_end_ns,
     -- an engine's log tells its seconds: they began before what is in them
     CASE WHEN w.rule = 'all' AND e.most_ns IS NOT NULL THEN e.last_ns - e.told_ns
       WHEN w.rule <> 'all' OR coalesce(e.has_client OR x.is_exact, false) THEN 0
