@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -255,13 +256,7 @@ class HostCalls:
             "style": "start_end" if by_id else "push_pop",
         }
         if (step := parse_step(launch.api or "")) is not None:
-            row |= {
-                "dialect": step.dialect,
-                "context_requests": step.context_requests,
-                "context_tokens": step.context_tokens,
-                "generation_requests": step.generation_requests,
-                "generation_tokens": step.generation_tokens,
-            }
+            row |= asdict(step)
         self._ranges.append(row)
 
     def full(self) -> Iterator[Batch]:

@@ -18,7 +18,8 @@ requests once more and are no steps: they give None, as does everything that is 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Final
 
 _N = r"([0-9]{1,18})"
 _GROUP = rf"{_N}\((?:{_N}(?:_{_N})?|sq{_N}sk{_N}sqsq{_N}sqsk{_N})\)"
@@ -51,6 +52,10 @@ class StepComposition:
     generation_squares: int | None = None
     context_products: int | None = None
     generation_products: int | None = None
+
+
+STEP_NUMBERS: Final = tuple(f.name for f in fields(StepComposition) if f.name != "dialect")
+"""Names of what an annotation may tell in numbers, and of the columns that hold it."""
 
 
 def parse_step(text: str) -> StepComposition | None:

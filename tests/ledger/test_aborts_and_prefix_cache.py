@@ -2,7 +2,8 @@
 
 No record says how many tokens of a prompt the cache held. Iterations print sums: they tell it where
 a request prefills alone. What they leave open between an aborted request and one that finished, the
-engine's histogram of computed prompt tokens tells; without that it is of unknown outcome.
+engine's histogram of computed prompt tokens tells; without that it is of unknown outcome. (Detailed
+step annotations tell it as well: `test_detailed_annotations`.)
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import trueput
 
 CELL_SHARE = 0.05
 WINDOW_SHARE = 0.01
-TINY, TROUBLED = SCENARIOS["tiny"], SCENARIOS["troubled"]
+TINY = SCENARIOS["tiny"].replace(detailed_annotations=False)
+TROUBLED = SCENARIOS["troubled"]
 TOLD: dict[str, Config] = {
     # other loads, three of ten requests aborted: two cut prompts in one iteration, an abort and a
     # return from preemption in one, no preemption at all

@@ -57,6 +57,8 @@ class Config:
     """Groups of kernels a step is made of; a real model's layers are folded into them."""
     cuda_graphs: bool = True
     """Decode-only steps are launched as one graph."""
+    detailed_annotations: bool = False
+    """Step annotations tell lengths, squares and products as well."""
     weights_ns: int = 2_000_000
     """Reading the weights once: the memory side of the matrix kernels, all layers together."""
     token_ns: int = 700_000
@@ -146,6 +148,7 @@ _TINY = Config(
     num_blocks=22,
     max_model_len=256,
     prefix_caching=True,
+    detailed_annotations=True,
     ttft_ms=300,
     tpot_ms=14,
     scrape_ns=2 * NS_PER_S,

@@ -52,13 +52,23 @@ class HostStep:
     launches: list[Launch]
 
 
-def annotation(step: Step) -> str:
-    """The step annotation of vLLM 0.14 and later."""
-    context, context_tokens = step.count(context=True)
-    generation, generation_tokens = step.count(context=False)
-    return (
-        f"execute_context_{context}({context_tokens})_generation_{generation}({generation_tokens})"
-    )
+def annotation(step: Step, *, detailed: bool) -> str:
+    """The step annotation of vLLM 0.14 and later; `detailed` that of its option since 0.26."""
+    (context, inside), (generation, beside) = (_group(step, c, detailed=detailed) for c in (1, 0))
+    total = f"{sum(item.tokens for item in step.items)}_" if detailed else ""
+    return f"execute_{total}context_{context}({inside})_generation_{generation}({beside})"
+
+
+def _group(step: Step, context: int, *, detailed: bool) -> tuple[int, str]:
+    """How many requests of one kind, and what is told of their tokens."""
+    mine = [item for item in step.items if item.context == bool(context)]
+    tokens = [item.tokens for item in mine]
+    if not detailed:
+        return len(mine), str(sum(tokens))
+    lengths = [item.start + item.tokens for item in mine]
+    squares = sum(q * q for q in tokens)
+    products = sum(q * s for q, s in zip(tokens, lengths, strict=True))
+    return len(mine), f"sq{sum(tokens)}sk{sum(lengths)}sqsq{squares}sqsk{products}"
 
 
 def host_steps(run: Run, device: int, *, graphs: bool) -> Iterator[HostStep]:
@@ -78,6 +88,6 @@ def host_steps(run: Run, device: int, *, graphs: bool) -> Iterator[HostStep]:
             end = start + config.launch_ns * 6 // 10
             api = GRAPH_LAUNCH if graphs and op.in_graph else APIS[op.kind]
             launches.append(Launch(api, start, end, correlation, [op]))
-        yield HostStep(
-            step, annotation(step), base - MARGIN_NS, launches[-1].end + MARGIN_NS // 2, launches
-        )
+        name = annotation(step, detailed=config.detailed_annotations)
+        end = launches[-1].end + MARGIN_NS // 2
+        yield HostStep(step, name, base - MARGIN_NS, end, launches)

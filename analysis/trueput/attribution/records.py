@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+SHAPE_NUMBERS: Final = tuple(
+    f"{group}_{number}"
+    for group in ("context", "generation")
+    for number in ("squares", "kv_tokens", "products")
+)
+"""Columns of gpu_ranges: sums over the requests of a step of their scheduled tokens squared, their
+lengths, and their tokens times their lengths."""
+UNTOLD: Final = -1
 
 
 @dataclass(frozen=True)
@@ -28,11 +38,16 @@ class Steps:
     generation_tokens: Ints
     kv_used_ratio: Floats
     """Share of KV blocks in use after the iteration, to 0.001; NaN where not printed."""
+    shapes: Ints | None = None
+    """(n, 6): what step annotations tell of the iterations (SHAPE_NUMBERS), UNTOLD where nothing;
+    None where no annotation of the run does."""
 
     def of(self, which: slice | NDArray[np.bool_]) -> Steps:
         """Return some of the iterations."""
         names = [f.name for f in fields(self) if f.name not in ("engine", "incarnation")]
-        return replace(self, **{name: getattr(self, name)[which] for name in names})
+        known = {name: getattr(self, name) for name in names}
+        chosen: dict[str, Any] = {k: x if x is None else x[which] for k, x in known.items()}
+        return replace(self, **chosen)
 
 
 @dataclass(frozen=True)

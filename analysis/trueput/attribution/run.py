@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -45,6 +46,7 @@ PROBLEM_CODES = {
     "ATTR016": "Two profiles share a part of their operations; both are counted.",
     "ATTR017": "The engine's counters do not cover its iterations or load; recompute is bounded.",
     "ATTR018": "Loads that fit the same requests of the engine; they are joined to none.",
+    "ATTR019": "Lengths in step annotations could not be used; the log is replayed without them.",
 }
 
 
@@ -71,9 +73,7 @@ def attribute_run(run: RunInput, write: Callable[[Told], None] | None = None) ->
         _logged_apart(run, out, write)
     out.rows["load_sessions"] = out.sessions.rows
     out.rows["slo_policy"] = [_objective(run, out)]
-    engine_record = EngineRecord(run.run_id, run.parts, run.config, tied, out.clock_fits)
-    attribute_engine(engine_record, out.rows, out.problems)
-    _instants(run, out)
+    counted = run
     if run.parts.get("gpu_ops"):
         from trueput.attribution.gpu.time.axis import choose_axis
 
@@ -86,7 +86,14 @@ def attribute_run(run: RunInput, write: Callable[[Told], None] | None = None) ->
         )
         out.aside = axis.aside
         out.of_files += axis.problems
-        run = replace(run, parts=axis.counted(run.parts))
+        counted = replace(run, parts=axis.counted(run.parts))
+    engine_record = EngineRecord(
+        run.run_id, run.parts, run.config, tied, out.clock_fits, _shapes(counted, out)
+    )
+    attribute_engine(engine_record, out.rows, out.problems)
+    _instants(run, out)
+    run = counted
+    if run.parts.get("gpu_ops"):
         from trueput.attribution.gpu.time.outside import profiles_outside
 
         out.of_files += profiles_outside(run.parts, run.clocks, out.clock_fits)
@@ -175,6 +182,28 @@ def _gpu_steps(run: RunInput, out: RunOutput, record: EngineRecord) -> None:
     if rows is not None:
         out.rows["gpu_steps"] = rows
         out.made_while_written["gpu_steps"] = _undivided
+
+
+def _shapes(run: RunInput, out: RunOutput) -> dict[Any, Any]:
+    """What the step annotations tell of the log's iterations beyond their counts.
+
+    A failure becomes a problem: the replay then has the log alone.
+    """
+    if not (run.parts.get("gpu_ranges") and run.parts.get("engine_steps")):
+        return {}
+    from trueput.attribution.gpu.steps.shapes import shapes_of_iterations
+    from trueput.attribution.gpu.time.axis import is_dated
+    from trueput.attribution.iterations.log import printed_iterations
+
+    offsets = {s: f.offset_ns or 0 for s, f in out.clock_fits.items()}
+    dated = {s for s in run.clocks if is_dated(s, run.clocks, out.clock_fits)}
+    printed = partial(printed_iterations, run.parts)
+    try:
+        return shapes_of_iterations(run.parts, printed, offsets, dated)
+    except Exception as error:  # noqa: BLE001  the run must not be lost with its attribution
+        text = f"{type(error).__name__} while reading lengths from step annotations; none is used"
+        out.problems.append(Problem("ATTR019", Severity.WARNING, text))
+        return {}
 
 
 def _with_kv(iterations: Any, told: Any, record: EngineRecord) -> Any:

@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from trueput.errors import StoreError
 
 STORE_FORMAT = 1
-READER_VERSION = "13"
+READER_VERSION = "14"
 """Raised when the same bytes would give other rows or columns."""
 SWEEP_AFTER_S = 900
 _MANIFESTS = "_runs"

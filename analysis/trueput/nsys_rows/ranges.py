@@ -34,7 +34,7 @@ from trueput.nsys_rows.tables import (
 )
 from trueput.scan import Damage
 from trueput.source_api import Batch, Item
-from trueput.step_annotation import StepComposition, parse_step
+from trueput.step_annotation import STEP_NUMBERS, StepComposition, parse_step
 from trueput.tally import Tally
 
 TABLE: Final = "NVTX_EVENTS"
@@ -44,7 +44,6 @@ _DOMAIN_CREATED = 75
 _NUMBERS = ("start", "end", "eventType", "globalTid", "endGlobalTid", "textId", "domainId")
 _LONGEST_NAME: Final = 1024
 _LONGEST_STEP: Final = 4096
-_COMPOSITION = ("context_requests", "context_tokens", "generation_requests", "generation_tokens")
 
 _step = lru_cache(maxsize=16_384)(parse_step)
 
@@ -153,7 +152,7 @@ def _composition(names: Coded) -> dict[str, Column]:
     if not any(steps):
         return {}
     out: dict[str, Column] = {"dialect": names.text([s.dialect if s else None for s in steps])}
-    for column in _COMPOSITION:
+    for column in STEP_NUMBERS:
         out[column] = names.numbers(_told(steps, column))
     return out
 

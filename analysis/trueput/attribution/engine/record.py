@@ -7,7 +7,7 @@ by work in pieces with recompute as far as the shape of its steps shows it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from trueput.attribution.engine.coverage import counted
 from trueput.attribution.iterations.cost import StepCost
-from trueput.attribution.records import EngineLimits
+from trueput.attribution.records import EngineLimits, Ints
 from trueput.clock import ClockFit
 from trueput.source_api import Problem, Severity
 
@@ -43,6 +43,9 @@ class EngineRecord:
     config: Mapping[str, Any]
     tied: pl.DataFrame | None
     fits: Mapping[str, ClockFit]
+    shapes: Mapping[tuple[str, int], tuple[Ints, Ints]] = field(default_factory=dict)
+    """What step annotations tell of iterations, by engine and incarnation: which iterations, and
+    their (n, 6) SHAPE_NUMBERS."""
 
     def offset(self, source: str) -> int:
         """Nanoseconds from a file's clock to UTC; 0 where unknown."""

@@ -24,7 +24,15 @@ from trueput.attribution.iterations.work import work_columns
 from trueput.attribution.preemption import Attribution, attribute
 from trueput.attribution.preemption.confidence import SURE
 from trueput.attribution.preemption.victims import LEAST_CONFIDENCE
-from trueput.attribution.records import EngineLimits, Ints, Steps, Stream, Totals
+from trueput.attribution.records import (
+    SHAPE_NUMBERS,
+    UNTOLD,
+    EngineLimits,
+    Ints,
+    Steps,
+    Stream,
+    Totals,
+)
 from trueput.source_api import Problem, Severity
 
 MAX_REPLAY_STREAMS = 100_000
@@ -98,7 +106,20 @@ def _make_steps(record: EngineRecord, frame: pl.DataFrame) -> Steps:
         generation_requests=_array(frame, "generation_requests"),
         generation_tokens=_array(frame, "generation_tokens"),
         kv_used_ratio=frame["kv_used_ratio"].fill_null(float("nan")).to_numpy().astype(np.float64),
+        shapes=_shapes(record, frame),
     )
+
+
+def _shapes(record: EngineRecord, frame: pl.DataFrame) -> Ints | None:
+    """What step annotations tell of the iterations of one life of an engine."""
+    told = record.shapes.get((str(frame["engine"][0]), int(frame["incarnation"][0])))
+    if told is None:
+        return None
+    step_ix, shapes = told
+    found = np.full((frame.height, len(SHAPE_NUMBERS)), UNTOLD, np.int64)
+    _, at, of = np.intersect1d(_array(frame, "step_ix"), step_ix, return_indices=True)
+    found[at] = shapes[of]
+    return found
 
 
 def _steps(record: EngineRecord) -> tuple[list[str], list[Steps]]:

@@ -33,20 +33,31 @@ def log_iterations(parts: Mapping[str, Sequence[Path]], work: Any) -> pa.Table:
         return pa.schema([*fields, pa.field("recomputed_tokens", pa.int64())]).empty_table()
     import polars as pl
 
-    from trueput.attribution.requests.tying import scan
-
-    steps = scan(parts, "engine_steps").filter(~pl.col("dummy") & pl.col("step_ix").is_not_null())
-    found = (
-        steps.select([*KEYS, PRINTED, ELAPSED, *SCHEDULED])
-        .unique(KEYS, keep="first")
-        .sort(KEYS)
-        .collect()
-    )
+    found = _printed(parts)
     if not isinstance(work, pl.DataFrame):
         return _arrow(found.clear().with_columns(pl.lit(0).alias("recomputed_tokens")))
     again = work.select(*KEYS, "recomputed_tokens")
     joined = found.join(again, on=KEYS, how="left", maintain_order="left")
     return _arrow(joined.with_columns(pl.col("recomputed_tokens").fill_null(0)))
+
+
+def printed_iterations(parts: Mapping[str, Sequence[Path]]) -> pa.Table:
+    """Return the iterations as `log_iterations`, before anything says what was computed again."""
+    return _arrow(_printed(parts))
+
+
+def _printed(parts: Mapping[str, Sequence[Path]]) -> pl.DataFrame:
+    import polars as pl
+
+    from trueput.attribution.requests.tying import scan
+
+    steps = scan(parts, "engine_steps").filter(~pl.col("dummy") & pl.col("step_ix").is_not_null())
+    return (
+        steps.select([*KEYS, PRINTED, ELAPSED, *SCHEDULED])
+        .unique(KEYS, keep="first")
+        .sort(KEYS)
+        .collect()
+    )
 
 
 def _arrow(frame: pl.DataFrame) -> pa.Table:

@@ -11,7 +11,7 @@ to all alike. The bounds hold whatever else gives the same sums.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trueput.attribution.preemption.presence import PREFILL, Presence
@@ -37,14 +37,16 @@ class Prompt:
         return self.tokens is None or self.most_cached > 0
 
 
-def share_hits(found: Sequence[Presence], prompts: Mapping[int, Prompt]) -> list[Presence]:
+def share_hits(
+    found: Sequence[Presence], prompts: Mapping[int, Prompt], known: Collection[int] = ()
+) -> list[Presence]:
     """Return the presences with the tokens of prefills shared out anew, with their bounds.
 
     `prompts` has every request that prefills. Each iteration keeps the sum of its tokens. A row
-    without tokens stays as it is.
+    without tokens stays as it is, and so do those of iterations that are `known`.
     """
     rows = [x for x in found if x.work == PREFILL and x.tokens is not None]
-    shares, others = _Shares(rows, prompts), _Shares(rows, prompts)
+    shares, others = (_Shares(rows, prompts, known) for _ in range(2))
     shares.level(later_first=True)
     others.level(later_first=False)
     bounds = shares.bounds()
@@ -64,14 +66,16 @@ def share_hits(found: Sequence[Presence], prompts: Mapping[int, Prompt]) -> list
 class _Shares:
     """The tokens of prefills by request and iteration, and what may be moved among them."""
 
-    def __init__(self, rows: Sequence[Presence], prompts: Mapping[int, Prompt]) -> None:
+    def __init__(
+        self, rows: Sequence[Presence], prompts: Mapping[int, Prompt], known: Collection[int]
+    ) -> None:
         self.prompts = prompts
         self.tokens = {(x.job, x.first): x.tokens or 0 for x in rows}
         by_step: dict[int, list[int]] = {}
         computed: dict[int, int] = {}
         for job, step in sorted(self.tokens):
             computed[job] = computed.get(job, 0) + self.tokens[job, step]
-            if prompts[job].is_open:
+            if prompts[job].is_open and step not in known:
                 by_step.setdefault(step, []).append(job)
         self.steps = {step: jobs for step, jobs in sorted(by_step.items()) if len(jobs) > 1}
         """Iterations in which several requests of unknown cached tokens prefill."""

@@ -57,7 +57,8 @@ def presences_with_tokens(
         prompts[job] = Prompt(
             tokens, 0 if is_known else most, job in started and job not in cut
         )  # fmt: skip
-    shares = share_hits(found, prompts)
+    known = {event.step for event in events if event.kind == "told"}
+    shares = share_hits(found, prompts, known)
     told = _told(events, prompts, totals)
     return shares if told is None else settle(shares, told)
 

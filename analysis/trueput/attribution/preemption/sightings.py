@@ -40,7 +40,7 @@ def sightings(events: Sequence[Event], streams: Sequence[Stream], steps: Steps) 
     running = np.cumsum(change)[:n]
     before = np.concatenate([[0], running[:-1]]) + np.minimum(_leaving(events, n), 0)
     table = np.array(spans or np.zeros((0, 3)), dtype=np.int64)
-    knots = {min(x.step, n - 1) for x in events if x.kind not in {"prefill", "recompute"}}
+    knots = {min(x.step, n - 1) for x in events if x.kind not in {"prefill", "recompute", "told"}}
     knots |= {max(0, min(x.step, n) - 1) for x in events if x.kind == "stop"}
     return Sightings(
         _receipts(events, streams),

@@ -7,8 +7,11 @@ it took what the others left over; several share it as the cache likely served t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from trueput.attribution.replay.block_pool import BlockPool
 from trueput.attribution.replay.nats import HIT_DIFFERS, MOST_HIT_DIFFERS
+from trueput.attribution.replay.shapes import Open, Shape, agrees, divisions
 from trueput.attribution.replay.stories import Live, Story
 
 
@@ -18,6 +21,8 @@ class Division:
     def __init__(self, pool: BlockPool) -> None:
         self._pool = pool
         self._unit = pool.unit
+        self.is_told = False
+        """Whether the last division of several open shares was the only one that fits."""
 
     def divide(
         self,
@@ -26,12 +31,37 @@ class Division:
         printed: int,
         last: Live | None,
         given: dict[int, int],
+        shape: Shape | None = None,
     ) -> bool:
         """Put the tokens of each request of `group` into `given`, by id(); False where the
-        `printed` sum does not fit.
+        `printed` sum does not fit, or not to what `shape` tells.
 
         `last` is the one that took what the token budget had left; None where all got their due.
         """
+        self.is_told = False
+        fits = self._divide(story, group, printed, last, given, shape)
+        if shape is None or not group or not fits:
+            return fits
+        # whose end is not known may have any length
+        lengths = (
+            (live.target if live is not last else None)
+            if live.flexible
+            else live.computed + given[id(live)]
+            for live in group
+        )
+        is_named = all(live.prompt is not None for live in group)
+        shape = shape if is_named else Shape(shape.squares, None, None)
+        return agrees(shape, [(given[id(x)], n) for x, n in zip(group, lengths, strict=True)])
+
+    def _divide(
+        self,
+        story: Story,
+        group: list[Live],
+        printed: int,
+        last: Live | None,
+        given: dict[int, int],
+        shape: Shape | None,
+    ) -> bool:
         rest = printed
         free: list[Live] = []
         for live in group:
@@ -48,6 +78,8 @@ class Division:
         if len(free) == 1:
             guesses = [rest]
             self._learn(story, free[0], rest, partial=free[0] is last)
+        elif shares := self._told(group, free, rest, last, given, shape):
+            guesses, self.is_told = list(shares), True
         else:
             guesses = self._guesses(story, free, rest, last)
             self._leave_open(story, free, rest, last)
@@ -55,8 +87,39 @@ class Division:
         for live, guess in zip(free, guesses, strict=True):
             given[id(live)] = max(guess, 1)
             fits = fits and self._is_plausible(story, live, guess, partial=live is last)
-            live.is_loose = live.is_loose or (live is last and len(free) > 1)
+            live.is_loose = live.is_loose or (live is last and len(free) > 1 and not self.is_told)
         return fits
+
+    def _told(
+        self,
+        group: list[Live],
+        free: list[Live],
+        rest: int,
+        last: Live | None,
+        given: Mapping[int, int],
+        shape: Shape | None,
+    ) -> tuple[int, ...] | None:
+        """The tokens of several requests where only one division of `rest` comes to the sums."""
+        if shape is None or any(live.prompt is None for live in free):
+            return None
+        for live in group:
+            if not live.flexible:
+                shape = shape.less(given[id(live)], live.computed + given[id(live)])
+        parts = []
+        for live in free:
+            least, most = self._bounds(live)
+            is_whole = live is not last and not live.is_loose
+            parts.append(
+                Open(
+                    least if is_whole else 1,
+                    most,
+                    self._unit if is_whole else 1,
+                    None if live is last else live.target,
+                    live.begun,
+                )
+            )
+        found = divisions(parts, rest, shape)
+        return found[0] if found is not None and len(found) == 1 else None
 
     def _learn(self, story: Story, live: Live, tokens: int, *, partial: bool) -> None:
         """Takes over what a new request found in the cache, where nobody else's share is open."""

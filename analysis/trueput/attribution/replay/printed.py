@@ -10,7 +10,10 @@ import math
 import numpy as np
 
 from trueput.attribution.iterations.timeline import Window
-from trueput.attribution.records import EngineLimits, Steps
+from trueput.attribution.records import SHAPE_NUMBERS, UNTOLD, EngineLimits, Steps
+from trueput.attribution.replay.shapes import Shape
+
+_GENERATION_LENGTHS = SHAPE_NUMBERS.index("generation_kv_tokens")
 
 
 class Printed:
@@ -26,6 +29,8 @@ class Printed:
         """Earliest begin, UTC ns."""
         self.start_high: list[int] = (window.end_high_ns - steps.elapsed_ns).tolist()
         """Latest begin, UTC ns."""
+        self.context_shape, self.generation_shape = (_shapes(steps, at) for at in (0, 3))
+        """What step annotations tell of the shares; None where none tells."""
         self.elapsed_sum: list[int] = np.concatenate([[0], np.cumsum(steps.elapsed_ns)]).tolist()
         """ns of all iterations before; one entry more, for all."""
         self.lost: list[int] = np.diff(steps.step_ix, prepend=steps.step_ix[:1] - 1).tolist()
@@ -53,6 +58,18 @@ class Printed:
         return self.kv_used[i - 1] if i > 0 else math.nan
 
 
+def _shapes(steps: Steps, at: int) -> list[Shape | None]:
+    if steps.shapes is None:
+        return [None] * len(steps.step_ix)
+    rows = steps.shapes[:, at : at + 3].tolist()
+    return [
+        None
+        if squares == UNTOLD
+        else Shape(squares, *(None if x == UNTOLD else x for x in (lengths, products)))
+        for squares, lengths, products in rows
+    ]
+
+
 def _plain_runs(steps: Steps) -> list[int]:
     n = len(steps.step_ix)
     plain = (steps.context_requests == 0) & (steps.generation_tokens == steps.generation_requests)
@@ -63,6 +80,11 @@ def _plain_runs(steps: Steps) -> list[int]:
         & (np.diff(steps.generation_requests) == 0)
         & (np.diff(steps.step_ix) == 1)
     )
+    if steps.shapes is not None:
+        # where lengths begin to be told, and where all did not grow by a token, one must look
+        lengths = steps.shapes[:, _GENERATION_LENGTHS]
+        grown = np.diff(lengths) == steps.generation_requests[1:]
+        same[:-1] &= (lengths[1:] == UNTOLD) | ((lengths[:-1] != UNTOLD) & grown)
     runs = [1] * n
     for i in range(n - 2, -1, -1):
         if same[i]:

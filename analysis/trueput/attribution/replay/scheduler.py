@@ -168,11 +168,15 @@ class Scheduler:
         last = taking[-1] if taking and full and not is_exact else None
         given: dict[int, int] = {}
         fresh = [live for live in taking if live.out == 0]
-        if not self._division.divide(story, fresh, printed.context_tokens[i], last, given):
+        tokens, shape = printed.context_tokens[i], printed.context_shape[i]
+        if not self._division.divide(story, fresh, tokens, last, given, shape):
             story.wrong(i)
+        elif shape is not None and self._division.is_told:
+            story.note("told", i, fresh[0].job.index, 0)
         others = [live for live in taking if live.out != 0]
-        tokens = printed.generation_tokens[i] - ghosts
-        if not self._division.divide(story, others, tokens, last, given):
+        tokens, shape = printed.generation_tokens[i] - ghosts, printed.generation_shape[i]
+        shape = shape if ghosts == 0 else None  # how long they are is not known
+        if not self._division.divide(story, others, tokens, last, given, shape):
             story.wrong(i)
         for live in taking:
             self.progress.advance(story, live, given[id(live)], i, partial_allowed=live is last)

@@ -89,7 +89,9 @@ class Event:
     Of prefill and recompute it is what was computed: of the prompt for the first time, or again.
     """
 
-    kind: str  # admit, preempt, resume, prefill, recompute, start, stop, left, ghost
+    kind: str
+    """admit, preempt, resume, prefill, recompute, start, stop, left, ghost; told: there is one way
+    to divide the tokens of the prompts in `step`."""
     step: int
     job: int
     tokens: int

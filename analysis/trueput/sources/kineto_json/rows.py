@@ -15,7 +15,7 @@ from trueput.source_api import BATCH_ROWS, Batch
 from trueput.sources.kineto_json.names import is_graph_launch, kernel_class, launch_name
 from trueput.sources.kineto_json.problems import Problems
 from trueput.sources.kineto_json.processes import Processes
-from trueput.step_annotation import parse_step
+from trueput.step_annotation import STEP_NUMBERS, parse_step
 
 T = TypeVar("T")
 
@@ -293,10 +293,7 @@ class Rows:
             "end_at_ns": events["end"],
             "style": pa.repeat(_PUSH_POP, events.num_rows),
             "dialect": told("dialect", pa.string()),
-            "context_requests": told("context_requests", pa.int64()),
-            "context_tokens": told("context_tokens", pa.int64()),
-            "generation_requests": told("generation_requests", pa.int64()),
-            "generation_tokens": told("generation_tokens", pa.int64()),
+            **{name: told(name, pa.int64()) for name in STEP_NUMBERS},
         })  # fmt: skip
 
     def _spans(self, events: pa.Table) -> pa.Table | None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from trueput.attribution.records import Ints
+from trueput.attribution.records import SHAPE_NUMBERS, UNTOLD, Ints
 
 Place: TypeAlias = tuple[str | None, ...]
 """File, process and thread; of a kernel without the thread."""
@@ -77,14 +77,20 @@ class Marks:
     generation_tokens: Ints
     untold: Ints
     """Bits: CONTEXT_UNTOLD, GENERATION_UNTOLD; their numbers are then 0."""
+    shapes: Ints | None = None
+    """(n, 6) SHAPE_NUMBERS, UNTOLD where an annotation has none; None where they were not read."""
 
     def __len__(self) -> int:
         return self.start_ns.size
 
     def of(self, which: Ints | Bools | slice) -> Marks:
         """Return some of the annotations."""
-        names = [f.name for f in fields(self) if f.name != "places"]
-        chosen = {name: getattr(self, name)[which].astype(np.int64, copy=False) for name in names}
+        known = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "places"}
+        chosen = {
+            name: values[which].astype(np.int64, copy=False)
+            for name, values in known.items()
+            if values is not None
+        }
         return replace(self, **chosen)
 
 
@@ -121,9 +127,9 @@ def _touches(group: Any, column: str, ranges: Sequence[tuple[int, int]]) -> bool
     return True
 
 
-def numbers(column: Any) -> Ints:
-    """Return a column as whole numbers, 0 for NULL."""
-    whole: Any = pc.fill_null(column, 0) if column.null_count else column
+def numbers(column: Any, null: int = 0) -> Ints:
+    """Return a column as whole numbers, `null` for NULL."""
+    whole: Any = pc.fill_null(column, null) if column.null_count else column
     found: Ints = whole.to_numpy()
     return found
 
@@ -151,13 +157,17 @@ def set_aside(quality: Any) -> Bools:
     return found | has_word(quality, DUPLICATE)
 
 
-def read_marks(paths: Sequence[Path]) -> Marks | None:
-    """Return the step annotations of a run; None where no annotation names a step."""
+def read_marks(paths: Sequence[Path], *, shapes: bool = False) -> Marks | None:
+    """Return the step annotations of a run; None where no annotation names a step.
+
+    `shapes` are read as well where that is asked for.
+    """
     places = Places()
-    pieces: list[list[Any]] = [[] for _ in range(len(_COLUMNS) + 2)]
-    groups = row_groups(paths, (*_KEYS, *_COLUMNS, "dialect"))
+    besides = SHAPE_NUMBERS if shapes else ()
+    pieces: list[list[Any]] = [[] for _ in range(len(_COLUMNS) + len(besides) + 2)]
+    groups = row_groups(paths, (*_KEYS, *_COLUMNS, *besides, "dialect"))
     # by `map`: no row group is kept while the next one is read
-    for found in map(partial(_of_group, places), groups):
+    for found in map(partial(_of_group, places, besides), groups):
         for into, column in zip(pieces, found, strict=False):
             into.append(column)
     if not pieces[0]:
@@ -168,13 +178,16 @@ def read_marks(paths: Sequence[Path]) -> Marks | None:
     # one column after the other: a long profile has hundreds of thousands of steps
     chosen = [place[order], start[order], end[order]]
     del place, start, end
-    chosen += [_joined(column)[order] for column in pieces[3:]]
-    return Marks(names, *chosen)
+    last = len(pieces) - len(besides)
+    chosen += [_joined(column)[order] for column in pieces[3:last]]
+    told = [_joined(column)[order] for column in pieces[last:]]
+    marks = Marks(names, *chosen)
+    return replace(marks, shapes=np.stack(told, axis=1)) if told else marks
 
 
-def _of_group(places: Places, rows: pa.Table) -> list[Any]:
-    """Return the places of the step annotations of a row group, its _COLUMNS and what they do not
-    tell; [] without any."""
+def _of_group(places: Places, besides: Sequence[str], rows: pa.Table) -> list[Any]:
+    """Return the places of the step annotations of a row group, its _COLUMNS, what they do not
+    tell, and the columns `besides`, UNTOLD for NULL; [] without any."""
     known = pc.or_(
         pc.is_valid(rows.column("context_tokens")),
         pc.is_valid(rows.column("generation_tokens")),
@@ -184,7 +197,8 @@ def _of_group(places: Places, rows: pa.Table) -> list[Any]:
         return []
     code = places.codes([words(steps.column(k)) for k in _KEYS])
     told = (_compact(numbers(steps.column(name))) for name in _COLUMNS)
-    return [_compact(code), *told, _compact(_untold(steps))]
+    more = (_compact(numbers(steps.column(name), UNTOLD)) for name in besides)
+    return [_compact(code), *told, _compact(_untold(steps)), *more]
 
 
 def _untold(steps: pa.Table) -> Ints:
