@@ -185,7 +185,10 @@ class Division:
         if live.preempted_step >= 0:
             found = self._pool.found_again(story.free_queue, live)
         else:
-            found = min(story.usual, (left - 1) // self._unit) * self._unit
+            most = (left - 1) // self._unit
+            # a common prefix was there when it was admitted, or was not
+            found = (story.usual if story.usual <= most or not live.chunks else 0) * self._unit
+            found = min(found, most * self._unit)
         return max(1, left - found)
 
     def _nearest_change(self, live: Live, guess: int, spare: int, *, beyond: bool) -> int:
