@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,11 @@ from attribution.test_gpu_steps import mark, part
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueput.attribution.gpu.steps.shapes import shapes_of_iterations
+from trueput.attribution.gpu.steps.shapes import (
+    kv_by_annotation,
+    read_with_shapes,
+    shapes_of_iterations,
+)
 from trueput.attribution.records import EngineLimits
 from trueput.attribution.replay.block_pool import BlockPool
 from trueput.attribution.replay.division import Division
@@ -156,3 +160,43 @@ def test_annotations_without_them_tell_nothing(tmp_path: Path) -> None:
     names = [n for n in annotated(0, "1") if n.endswith(("squares", "kv_tokens", "products"))]
     rows = [annotated(n, "1") | dict.fromkeys(names) for n in range(ITERATIONS)]
     assert tied(tmp_path, rows) == {}
+
+
+def step(number: int, requests: Sequence[tuple[int, int]], prompts: Sequence[tuple[int, int]] = ()
+) -> dict[str, Any]:  # fmt: skip
+    """The annotation of a step: tokens and lengths of those with an output token, and without."""
+    told: dict[str, int] = {}
+    for group, pairs in (("context", prompts), ("generation", requests)):
+        told |= {
+            f"{group}_requests": len(pairs),
+            f"{group}_tokens": sum(q for q, _ in pairs),
+            f"{group}_kv_tokens": sum(s for _, s in pairs),
+            f"{group}_squares": sum(q * q for q, _ in pairs),
+            f"{group}_products": sum(q * s for q, s in pairs),
+        }
+    return mark(100 * number, 100 * number + 50, **told)
+
+
+def test_an_annotation_tells_what_each_work_reads_of_the_kv(tmp_path: Path) -> None:
+    rows = [
+        step(0, [(1, 40), (1, 50)], [(16, 16), (8, 24)]),
+        # beside them a victim computes ten of its thirty tokens again, and its next one
+        step(1, [(1, 40), (1, 50), (11, 30)]),
+        # two victims: their tokens and lengths are not told apart
+        step(2, [(1, 40), (6, 30), (6, 60)]),
+        # not told to be computed again: speculated, perhaps
+        step(3, [(1, 40), (11, 30)]),
+    ]
+    marks = read_with_shapes(part(tmp_path, "gpu_ranges", rows))
+    assert marks is not None
+    found = kv_by_annotation(marks, np.array([0, 10, 10, 0]))
+    assert found[0].tolist() == [40, 90, 0]
+    assert found[1].tolist() == [0, 90 + 15, 15]
+    assert np.isnan(found[2:]).all()
+
+
+def test_annotations_without_lengths_tell_nothing_of_the_kv(tmp_path: Path) -> None:
+    marks = read_with_shapes(part(tmp_path, "gpu_ranges", [mark(0, 10), mark(20, 30)]))
+    assert marks is not None
+    assert marks.shapes is None
+    assert np.isnan(kv_by_annotation(marks, np.zeros(2, np.int64))).all()

@@ -71,3 +71,24 @@ def test_a_division_that_counts_leave_open_is_told_by_lengths_and_squares(tmp_pa
         found[row["request_id"]] = found.get(row["request_id"], 0) + row["tokens"]
     assert len(computed) > 5
     assert {name: found[name] for name in computed} == computed
+
+
+@pytest.mark.long(besides=1)
+@pytest.mark.parametrize("seed", [2, 3])
+def test_without_a_log_lengths_divide_mixed_steps_better(seed: int, tmp_path: Path) -> None:
+    """What steps read of the KV is a part of their cost; an annotation of counts hides it."""
+    config = CHUNKS.replace(requests=40, max_num_batched_tokens=24, workload_seed=seed)
+    error: dict[bool, int] = {}
+    for detailed in (False, True):
+        folder = tmp_path / str(detailed)
+        run = simulate(config.replace(detailed_annotations=detailed), seed)
+        write_run(run, folder, profiles=["kineto"], with_telemetry=False, compresslevel=1)
+        for other in ("server.log.gz", "otlp.jsonl.gz", "metrics.prom.gz"):
+            (folder / other).unlink()
+        reading = trueput.Reading(store=tmp_path / "store")
+        trueput.ingest([folder], store=reading.store)
+        query = "SELECT sum(time_ns) AS ns FROM gpu_ledger WHERE work = 'prefill'"
+        (found,) = trueput.sql(query, reading, runs=[folder.name]).dicts()
+        works = json.loads((folder / "truth_ledger.json").read_text())["works"]
+        error[detailed] = abs(found["ns"] - works["prefill"]["time_ns"])
+    assert error[True] < 0.7 * error[False]

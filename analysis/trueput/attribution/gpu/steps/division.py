@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from trueput.attribution.gpu.losses.lost_steps import LostSteps, lost_steps
-from trueput.attribution.gpu.profile.marks import CONTEXT_UNTOLD, Bools, Marks, read_marks
+from trueput.attribution.gpu.profile.marks import CONTEXT_UNTOLD, Bools, Marks
 from trueput.attribution.gpu.steps.busy import busy_by_step
 from trueput.attribution.gpu.steps.cost import GpuCost, fit_gpu_cost, split_gpu_steps
 from trueput.attribution.gpu.steps.match import matched
+from trueput.attribution.gpu.steps.shapes import kv_by_annotation, read_with_shapes
 from trueput.attribution.gpu.time.clock import OfFile, clock_problems
 from trueput.attribution.iterations.cost import StepCost, StepWork
 from trueput.attribution.iterations.kv import KV_WORKS
@@ -56,7 +57,7 @@ def gpu_steps(
     `least_again`: tokens that the run computed again at least; where the iterations come to more,
     a step's are known as far as its generation tokens show them.
     """
-    marks = read_marks(parts.get("gpu_ranges", ()))
+    marks = read_with_shapes(parts.get("gpu_ranges", ()))
     at = matched(marks, iterations, offsets, dated) if marks is not None else np.zeros(0, np.int64)
     if lost is not None:
         lost += lost_steps(parts, marks, at, iterations, offsets, dated)
@@ -72,6 +73,7 @@ def gpu_steps(
     busy = busy_by_step(parts, marks)
     busy = busy.of(marks.untold[busy.step] == 0)
     kv = _kv(at, iterations)
+    kv = np.where(np.isnan(kv), kv_by_annotation(marks, again), kv)
     work = _work(marks.of(busy.step), again[busy.step], busy.ns, kv[busy.step])
     cost = fit_gpu_cost(work, busy)
     spare = np.where(known, 0, _excess(marks, 0) if spec_tokens is None else 0)

@@ -8,6 +8,7 @@ iteration, of which the log prints one number of tokens, are told apart by them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 
 from trueput.attribution.gpu.profile.marks import Bools, Marks, numbers, read_marks
 from trueput.attribution.gpu.steps.match import matched
-from trueput.attribution.records import SHAPE_NUMBERS, UNTOLD, Ints
+from trueput.attribution.records import SHAPE_NUMBERS, UNTOLD, Floats, Ints
 
 Life: TypeAlias = tuple[str, int]
 """Engine and incarnation."""
@@ -37,9 +38,8 @@ def shapes_of_iterations(
     paths = parts.get("gpu_ranges", ())
     if not any(_has_shapes(path) for path in paths):
         return {}
-    iterations = printed()
-    marks = read_marks(paths, shapes=True)
-    if marks is None or marks.shapes is None or not _are_sums(marks):
+    iterations, marks = printed(), read_with_shapes(paths)
+    if marks is None or marks.shapes is None:
         return {}
     at = matched(marks, iterations, offsets, dated)
     tied: Bools = (at >= 0) & (marks.shapes != UNTOLD).any(axis=1)
@@ -54,6 +54,40 @@ def shapes_of_iterations(
     for name in dict.fromkeys(zip(names.tolist(), lives.tolist(), strict=True)):
         mine = (names == name[0]) & (lives == name[1])
         found[name] = (step_ix[mine], told[mine])
+    return found
+
+
+def read_with_shapes(paths: Sequence[Path]) -> Marks | None:
+    """Return the step annotations with their shapes, where they tell any and these can be sums."""
+    marks = read_marks(paths, shapes=any(_has_shapes(path) for path in paths))
+    if marks is None or marks.shapes is None or _are_sums(marks):
+        return marks
+    return replace(marks, shapes=None)
+
+
+def kv_by_annotation(marks: Marks, again: Ints) -> Floats:
+    """Return (n, 3) tokens in the KV cache that prefill, decode and recompute read, NaN where the
+    annotations do not tell; `again` is what each step computed again.
+
+    What one victim reads beside sequences that decode follows from tokens times lengths.
+    """
+    found = np.full((len(marks), 3), np.nan)
+    if marks.shapes is None:
+        return found
+    shapes = marks.shapes.astype(np.int64)
+    context_kv = shapes[:, 1]
+    squares, kv, products = shapes[:, 3:].T
+    more = marks.generation_tokens.astype(np.int64) - marks.generation_requests
+    told = (shapes[:, [1, 3, 4, 5]] != UNTOLD).all(axis=1) & (marks.untold == 0)
+    # of one request that takes more than a token, and takes all of what is more
+    is_one = squares - 2 * marks.generation_tokens + marks.generation_requests == more * more
+    plain = told & (more == 0) & (again == 0)
+    victim = told & (more > 0) & is_one & (again > 0) & (again <= more)
+    length = np.where(victim, (products - kv) / np.maximum(more, 1), 0)
+    # with the last of it comes its next token: it is read once for both
+    decode, recompute = kv - length / 2, length / 2
+    each = np.stack([context_kv, decode, recompute], axis=1)
+    found[plain | victim] = each[plain | victim]
     return found
 
 
