@@ -7,7 +7,7 @@ it took what the others left over; several share it as the cache likely served t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from trueput.attribution.replay.block_pool import BlockPool
 from trueput.attribution.replay.nats import HIT_DIFFERS, MOST_HIT_DIFFERS
@@ -39,29 +39,6 @@ class Division:
         `last` is the one that took what the token budget had left; None where all got their due.
         """
         self.is_told = False
-        fits = self._divide(story, group, printed, last, given, shape)
-        if shape is None or not group or not fits:
-            return fits
-        # whose end is not known may have any length
-        lengths = (
-            (live.target if live is not last else None)
-            if live.flexible
-            else live.computed + given[id(live)]
-            for live in group
-        )
-        is_named = all(live.prompt is not None for live in group)
-        shape = shape if is_named else Shape(shape.squares, None, None)
-        return agrees(shape, [(given[id(x)], n) for x, n in zip(group, lengths, strict=True)])
-
-    def _divide(
-        self,
-        story: Story,
-        group: list[Live],
-        printed: int,
-        last: Live | None,
-        given: dict[int, int],
-        shape: Shape | None,
-    ) -> bool:
         rest = printed
         free: list[Live] = []
         for live in group:
@@ -70,11 +47,26 @@ class Division:
             else:
                 given[id(live)] = live.rest
                 rest -= live.rest
-        if not free:
-            if rest < 0 and last in group and last is not None and last.rest + rest > 0:
-                given[id(last)] = last.rest + rest
-                return True
-            return rest == 0
+        if free:
+            fits = self._share(story, group, free, rest, last, given, shape)
+        elif rest < 0 and last in group and last is not None and last.rest + rest > 0:
+            given[id(last)] = last.rest + rest
+            fits = True
+        else:
+            fits = rest == 0
+        return fits and (shape is None or not group or _agrees(shape, group, last, given))
+
+    def _share(
+        self,
+        story: Story,
+        group: list[Live],
+        free: list[Live],
+        rest: int,
+        last: Live | None,
+        given: dict[int, int],
+        shape: Shape | None,
+    ) -> bool:
+        """Share `rest` among the requests of `free`; False where they cannot have it."""
         if len(free) == 1:
             guesses = [rest]
             self._learn(story, free[0], rest, partial=free[0] is last)
@@ -218,3 +210,19 @@ class Division:
             expected = self._pool.found_again(story.free_queue, live)
             story.cost += min(MOST_HIT_DIFFERS, HIT_DIFFERS * abs(hit // unit - expected // unit))
         return True
+
+
+def _agrees(
+    shape: Shape, group: Sequence[Live], last: Live | None, given: Mapping[int, int]
+) -> bool:
+    """Return whether what the requests were given, and their lengths, come to the sums."""
+    if any(live.prompt is None for live in group):
+        shape = Shape(shape.squares, None, None)  # whose prompt is not known may have any length
+    return agrees(shape, [(given[id(live)], _length(live, last, given)) for live in group])
+
+
+def _length(live: Live, last: Live | None, given: Mapping[int, int]) -> int | None:
+    """What a request has after the iteration; None where nothing says how much it had before."""
+    if not live.flexible:
+        return live.computed + given[id(live)]
+    return None if live is last else live.target
