@@ -23,6 +23,8 @@ from trueput.source_api import BATCH_ROWS
 
 _LEAST_ROW_BYTES: Final = 3
 _CAREFUL_ROWS: Final = 8192
+_TEXT_ROWS: Final = BATCH_ROWS // 4
+"""Annotations have a text each, most of them their own."""
 _TABLES: Final = "SELECT name, type, sql FROM sqlite_master"
 _READ_ANYWAY: Final = "PRAGMA writable_schema=ON"
 BROKEN: Final = (sqlite3.Error, UnicodeError)
@@ -127,7 +129,8 @@ class Database:
             if self.is_cut:
                 statement.set_sql_query(_READ_ANYWAY)
                 statement.execute_update()
-            statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+            rows = _TEXT_ROWS if query.texts else BATCH_ROWS
+            statement.set_options(**{"adbc.sqlite.query.batch_rows": str(rows)})
             statement.set_sql_query(_select(query, parts))
             handle, _ = statement.execute_query()
             with pa.RecordBatchReader.from_stream(handle) as reader:

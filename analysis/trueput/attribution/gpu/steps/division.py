@@ -27,7 +27,7 @@ from trueput.attribution.iterations.cost import StepCost, StepWork
 from trueput.attribution.iterations.kv import KV_WORKS
 from trueput.attribution.records import Floats, Ints
 
-PIECE_STEPS = 16_384
+PIECE_STEPS = 4_096
 _SCALE = 1_000_000_000
 _WORKS = ("prefill", "decode", "recompute")
 _SETTINGS = ("max_num_seqs", "dtype", "tensor_parallel_size", "enforce_eager", "async_scheduling")
@@ -73,7 +73,8 @@ def gpu_steps(
     busy = busy_by_step(parts, marks)
     busy = busy.of(marks.untold[busy.step] == 0)
     kv = _kv(at, iterations)
-    kv = np.where(np.isnan(kv), kv_by_annotation(marks, again), kv)
+    if marks.shapes is not None:
+        kv = np.where(np.isnan(kv), kv_by_annotation(marks, again), kv)
     work = _work(marks.of(busy.step), again[busy.step], busy.ns, kv[busy.step])
     cost = fit_gpu_cost(work, busy)
     spare = np.where(known, 0, _excess(marks, 0) if spec_tokens is None else 0)
