@@ -51,7 +51,16 @@ def test_the_replay_and_the_engine_agree_on_the_lengths_of_all_requests() -> Non
     assert found.totals == plain.totals
 
     # lengths of other requests: one token less in the first of the steps, whatever does it
+    assert not found.denied_shapes
     first = shapes.copy()
     first[places[0], [4, 5]] -= 1
     other = attribute([replace(steps, shapes=first)], run.streams, run.limits, run.totals)
     assert other.unreproduced_steps > 0
+    assert not other.denied_shapes
+
+    # all lengths are of other requests: the log is believed
+    shapes[:, [4, 5]] = np.where(shapes[:, [4, 5]] == UNTOLD, UNTOLD, shapes[:, [4, 5]] + 7)
+    wrong = attribute([replace(steps, shapes=shapes)], run.streams, run.limits, run.totals)
+    assert wrong.denied_shapes
+    assert wrong.requests == plain.requests
+    assert wrong.unreproduced_steps == 0

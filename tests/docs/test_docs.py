@@ -12,17 +12,21 @@ from typing import Any
 import pytest
 import typer
 
+from trueput.attribution.run import PROBLEM_CODES as ATTRIBUTION_CODES
 from trueput.cli.app import build
 from trueput.cli.reference import cli_reference
 from trueput.docs import FOLDER, pages, problem_codes, stale
 from trueput.gate import policy
 from trueput.gate.policy.keys import KEYS as POLICY_KEYS
 from trueput.gate.rules import discover
+from trueput.ingest.run import PROBLEM_CODES as INGEST_CODES
+from trueput.ingest.run_toml import PROBLEM_CODES as RUN_CODES
 from trueput.ingest.run_toml import read_run_toml
 from trueput.schema import glossary, remedies, tables, views
 from trueput.slo import KEYS
 from trueput.sources import all_sources
 from trueput.verbs.explain import explain
+from trueput.warehouse.codes import PROBLEM_CODES as VIEW_CODES
 from trueput.warehouse.models import macros, models
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,6 +97,14 @@ def test_the_policy_page_knows_every_key_and_its_example_is_valid(made: dict[str
         assert metric in text
     example = text.split("```toml\n")[1].split("```")[0]
     assert policy.parse_policy(example).slo_text == "ttft=500ms,tpot=50ms,min_output_tokens=1"
+
+
+def test_a_problem_code_has_one_meaning() -> None:
+    who = (INGEST_CODES, RUN_CODES, ATTRIBUTION_CODES, VIEW_CODES)
+    codes = [code for known in who for code in known]
+    assert sorted(codes) == sorted({*codes})
+    of_sources = {code for source in all_sources() for code in source.problem_codes}
+    assert of_sources.isdisjoint(codes)
 
 
 def test_problem_codes_that_the_code_emits_are_documented() -> None:

@@ -46,7 +46,7 @@ PROBLEM_CODES = {
     "ATTR016": "Two profiles share a part of their operations; both are counted.",
     "ATTR017": "The engine's counters do not cover its iterations or load; recompute is bounded.",
     "ATTR018": "Loads that fit the same requests of the engine; they are joined to none.",
-    "ATTR019": "Lengths in step annotations could not be used; the log is replayed without them.",
+    "ATTR020": "Lengths in step annotations could not be used; the log is replayed without them.",
 }
 
 
@@ -202,7 +202,7 @@ def _shapes(run: RunInput, out: RunOutput) -> dict[Any, Any]:
         return shapes_of_iterations(run.parts, printed, offsets, dated)
     except Exception as error:  # noqa: BLE001  the run must not be lost with its attribution
         text = f"{type(error).__name__} while reading lengths from step annotations; none is used"
-        out.problems.append(Problem("ATTR019", Severity.WARNING, text))
+        out.problems.append(Problem("ATTR020", Severity.WARNING, text))
         return {}
 
 

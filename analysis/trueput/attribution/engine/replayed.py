@@ -70,6 +70,9 @@ def attribute_replayed(
             "at; victims of preemption may be missing"
         )
         problems.append(Problem("ATTR003", Severity.INFO, text))
+    if found.denied_shapes:
+        text = "lengths in step annotations fit no account of the requests; none is used"
+        problems.append(Problem("ATTR020", Severity.WARNING, text))
     _write(record.run_id, sources, steps, streams, found, totals.preemptions, rows)
 
 

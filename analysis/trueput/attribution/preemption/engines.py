@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -16,10 +17,13 @@ from trueput.attribution.preemption.processes import requests_by_process, why_no
 from trueput.attribution.preemption.replay_tokens import tokens_of_stories
 from trueput.attribution.preemption.served import is_near, presences_with_tokens
 from trueput.attribution.preemption.sightings import sightings
-from trueput.attribution.records import EngineLimits, Ints, Steps, Stream, Totals
+from trueput.attribution.records import UNTOLD, EngineLimits, Ints, Steps, Stream, Totals
 from trueput.attribution.replay.beam import Allowance
 from trueput.attribution.replay.search import Replay
 from trueput.attribution.replay.stories import Story
+
+MOST_DENIED = 0.5
+"""Iterations whose annotations the best story may fail, of all that have such, and be kept."""
 
 
 @dataclass
@@ -44,6 +48,8 @@ class ReplayedEngine:
     """How likely requests that are no victims of the story were preempted all the same, 0..1."""
     unsearched: int = 0
     """Iterations with more ways to go on than were looked at, and those after a giving up."""
+    denied_shapes: bool = False
+    """What annotations tell of its iterations fits no account of its requests."""
 
     @property
     def holds(self) -> bool:
@@ -78,13 +84,37 @@ def replay_all(
             continue
         mine = [stream for _, stream in own]
         is_calm = totals.preemptions == 0
-        replay = Replay(one, window, mine, limits, allowance, may_preempt=not is_calm)
+        begin = partial(Replay, window=window, streams=mine, limits=limits, allowance=allowance,
+                        may_preempt=not is_calm)  # fmt: skip
+        replay, stories = _replayed(one, begin)
         whole = totals if len(steps) == 1 else None
         if is_calm:
-            engines.append(_only_presences(replay, one, window, own, limits, whole))
+            found = _only_presences(replay, stories[0], one, window, own, limits, whole)
         else:
-            engines.append(_replay_one(replay, one, window, own, limits, whole, notes))
+            found = _replay_one(replay, stories, one, window, own, limits, whole, notes)
+        is_denied = one.shapes is not None and not replay.has_shapes
+        engines.append(replace(found, denied_shapes=is_denied))
     return engines
+
+
+def _replayed(steps: Steps, begin: Callable[[Steps], Replay]) -> tuple[Replay, list[Story]]:
+    """Return a replay of the iterations and its stories.
+
+    Where what annotations tell of them fits no story at many, but a story does without it, they
+    are of other requests, or mean something else: they are left out.
+    """
+    replay = begin(steps)
+    stories = replay.run()
+    if steps.shapes is None:
+        return replay, stories
+    told = np.intersect1d(replay.looked_at, np.flatnonzero((steps.shapes != UNTOLD).any(axis=1)))
+    wrong = np.unique(stories[0].wrong_steps)
+    if np.isin(told, wrong).sum() <= MOST_DENIED * told.size:
+        return replay, stories
+    plain = begin(replace(steps, shapes=None))
+    others = plain.run()
+    fits_better = len(set(others[0].wrong_steps)) < wrong.size or plain.reached > replay.reached
+    return (plain, others) if fits_better else (replay, stories)
 
 
 def _unreplayed(steps: Steps, window: Window) -> ReplayedEngine:
@@ -95,6 +125,7 @@ def _unreplayed(steps: Steps, window: Window) -> ReplayedEngine:
 
 def _only_presences(
     replay: Replay,
+    best: Story,
     steps: Steps,
     window: Window,
     own: list[tuple[int, Stream]],
@@ -102,7 +133,6 @@ def _only_presences(
     totals: Totals | None,
 ) -> ReplayedEngine:
     """Where nothing was preempted the replay only says which requests an iteration served."""
-    best = replay.run()[0]
     found = _unreplayed(steps, window)
     n = len(steps.step_ix)
     streams = [stream for _, stream in own]
@@ -114,6 +144,7 @@ def _only_presences(
 
 def _replay_one(
     replay: Replay,
+    stories: list[Story],
     steps: Steps,
     window: Window,
     own: list[tuple[int, Stream]],
@@ -122,7 +153,6 @@ def _replay_one(
     notes: list[str],
 ) -> ReplayedEngine:
     streams = [stream for _, stream in own]
-    stories = replay.run()
     n = len(steps.step_ix)
     if replay.reached < n:
         notes.append(

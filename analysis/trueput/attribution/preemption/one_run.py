@@ -55,6 +55,8 @@ class Attribution:
     """
     unsearched_steps: int = 0
     """Iterations with more ways to go on than were looked at, and those after a giving up."""
+    denied_shapes: bool = False
+    """What step annotations tell fits no account of the requests of an engine."""
 
 
 def attribute(
@@ -91,4 +93,5 @@ def attribute(
         tuple(notes),
         tuple(x.presences if all(y.holds for y in engines) else () for x in engines),
         sum(x.unsearched for x in engines),
+        any(x.denied_shapes for x in engines),
     )

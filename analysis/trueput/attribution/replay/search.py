@@ -71,6 +71,9 @@ class Replay:
         """Iterations replayed."""
         self.cut_short = 0
         """Iterations at which the allowance left ways on unlooked at."""
+        self.has_shapes = steps.shapes is not None
+        self.looked_at: list[int] = []
+        """Iterations that were not passed over with others alike."""
         self._allowance = allowance
         self._printed = printed = Printed(steps, window, limits)
         self._pool = pool = BlockPool(limits)
@@ -94,6 +97,7 @@ class Replay:
         i, n = 0, len(self._printed)
         while i < n:
             self._allowance.grow(self._printed.served(i) + 1)
+            self.looked_at.append(i)
             heirs, is_whole = self._heirs(beam, i)
             beam = heirs.best(4 * WRONG)
             if not is_whole:
