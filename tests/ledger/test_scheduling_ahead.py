@@ -23,6 +23,19 @@ RUNS: Mapping[str, tuple[Config, int]] = {
     "aborted": (AHEAD.replace(abort_ratio=0.2), 4102),
     "aborted_more": (AHEAD.replace(abort_ratio=0.3), 4103),
     "cached": (AHEAD.replace(prefix_caching=True, abort_ratio=0.25, requests=80), 4105),
+    # usage is printed when the next iteration has its blocks: it tells who of several had left
+    "given_up": (
+        SCENARIOS["overlapped"].replace(
+            timeout_s=1.2, prefix_caching=False, layers=3, workload_seed=8846
+        ),
+        88046,
+    ),
+    "small_chunks": (
+        SCENARIOS["troubled"].replace(
+            async_scheduling=True, max_num_batched_tokens=32, workload_seed=5513
+        ),
+        55013,
+    ),
     "preempted": (
         SCENARIOS["regression_candidate"].replace(
             async_scheduling=True, abort_ratio=0.25, requests=40

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from trueput.attribution.records import EngineLimits
 from trueput.attribution.replay.free_queue import FreeQueue
-from trueput.attribution.replay.nats import USAGE_DIFFERS
 from trueput.attribution.replay.stories import Live
 
 KV_RESOLUTION = 0.001
@@ -67,21 +66,27 @@ class BlockPool:
         )
         return used > self.capacity
 
-    def take_over(self, queue: FreeQueue, running: Sequence[Live], used: float) -> float:
-        """Nats for a printed share of blocks in use that differs; the queue is as long as printed.
+    def shorten(self, queue: FreeQueue, used: float, freed: int = 0) -> None:
+        """The queue is as long as printed, and `freed` blocks longer.
 
-        Blocks of unknown owners that new requests found in the cache left the free queue unseen:
-        its head is further on by as many.
+        Blocks of unknown owners that new requests found in the cache left it unseen: its head is
+        further on by as many.
         """
+        queue.shorten_to(self._free(used) + freed)
+
+    def off(self, running: Sequence[Live], used: float) -> float | None:
+        """Blocks by which a printed share in use differs from what requests hold; None where one of
+        the two is not known."""
         if math.isnan(used) or not self.is_counted:
-            return 0.0
+            return None
         if any(live.flexible or live.job.prompt is None for live in running):
-            return 0.0
-        free = round(self.capacity * (1 - used))
+            return None
+        free = self._free(used)
         held = sum(self.blocks(live.computed) for live in running)
         # blocks found in the cache may be another's too, and are counted once
         shared = sum(live.shared for live in running)
         beyond = self.capacity - held - free
-        off = max(-beyond - shared, beyond) - KV_RESOLUTION * self.capacity
-        queue.shorten_to(free)
-        return min(USAGE_DIFFERS, off) if off > 0 else 0.0
+        return max(0.0, max(-beyond - shared, beyond) - KV_RESOLUTION * self.capacity)
+
+    def _free(self, used: float) -> int:
+        return round(self.capacity * (1 - used))

@@ -16,7 +16,13 @@ from trueput.attribution.replay.block_pool import BlockPool
 from trueput.attribution.replay.departures import Departures
 from trueput.attribution.replay.division import Division
 from trueput.attribution.replay.free_queue import FreeQueue
-from trueput.attribution.replay.nats import GHOST, LEFT_WAITING, RESTARTED, UNNEEDED
+from trueput.attribution.replay.nats import (
+    GHOST,
+    LEFT_WAITING,
+    RESTARTED,
+    UNNEEDED,
+    USAGE_DIFFERS,
+)
 from trueput.attribution.replay.printed import Printed
 from trueput.attribution.replay.progress import Progress
 from trueput.attribution.replay.stories import Live, Story
@@ -36,8 +42,10 @@ class Scheduler:
         allowance: Allowance,
         *,
         may_preempt: bool,
+        is_ahead: bool,
     ) -> None:
         self.may_preempt = may_preempt
+        self._is_ahead = is_ahead
         self.progress = Progress(printed, pool)
         self._printed = printed
         self._pool = pool
@@ -65,7 +73,7 @@ class Scheduler:
         """
         story = old.clone()
         self._allowance.spend(len(story.running) + 1)
-        self._check_usage(story, i)
+        before = self._check_usage(story, i)
         running = len(story.running)
         held = [*story.running, *story.waiting]
         for k in leavers:
@@ -82,8 +90,22 @@ class Scheduler:
             self.preempt(story, i, -wanted)
         if wanted > 0:
             self.admit(story, i, wanted, pick)
+        present = list(story.running)
         self._give_tokens(story, i, ghosts, is_exact=is_exact)
+        if self._is_ahead:
+            self._check_ahead(story, i, present, before)
         return story
+
+    def _check_ahead(self, story: Story, i: int, present: Sequence[Live], before: float) -> None:
+        """An engine that schedules ahead prints usage when this step has its blocks already, and
+        those that it ends have not given theirs back."""
+        used = self._printed.used_before(i)
+        off = self._pool.off(present, used)
+        if off is None or off > before:
+            return
+        story.cost -= before - off
+        gone = [live for live in present if live not in story.running]
+        self._pool.shorten(story.free_queue, used, sum(live.freed_blocks for live in gone))
 
     def restart(self, old: Story, i: int) -> Story:
         """Nothing was decoding in step `i`: what the story held had gone, and it starts afresh."""
@@ -142,9 +164,16 @@ class Scheduler:
                 self.progress.flush(story, live, found)
             story.note("stop", n, live.job.index, live.out)
 
-    def _check_usage(self, story: Story, i: int) -> None:
+    def _check_usage(self, story: Story, i: int) -> float:
         used = self._printed.used_before(i)
-        story.cost += self._pool.take_over(story.free_queue, story.running, used)
+        off = self._pool.off(story.running, used)
+        if off is None:
+            return 0.0
+        if not self._is_ahead:
+            self._pool.shorten(story.free_queue, used)
+        cost = min(USAGE_DIFFERS, off)
+        story.cost += cost
+        return cost
 
     def _reached(self, story: Story) -> int:
         """Running requests that the token budget reaches."""

@@ -86,8 +86,9 @@ class Replay:
             caching=pool.caching,
         )
         self._scheduler = scheduler = Scheduler(
-            printed, pool, arrivals, departures, allowance, may_preempt=may_preempt
-        )
+            printed, pool, arrivals, departures, allowance, may_preempt=may_preempt,
+            is_ahead=window.overlapping,
+        )  # fmt: skip
         self._lost_lines = LostLines(printed, pool, arrivals, scheduler, allowance)
         self._coasting = Coasting(printed, pool, departures, scheduler.progress)
 

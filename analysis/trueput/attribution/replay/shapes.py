@@ -109,6 +109,6 @@ def _fit(parts: Sequence[Open], shares: Sequence[int], shape: Shape) -> bool:
     unknown = [k for k, part in enumerate(parts) if part.length is None]
     if len(unknown) != 1 or shape.lengths is None:
         return True
-    # the one that is cut short had whole blocks before it was given anything
+    # the one that is cut short has what it was given, and what was found, if that is any
     found = shape.lengths - sum(part.length or 0 for part in parts)
     return found - parts[unknown[0]].begun - shares[unknown[0]] >= 0
