@@ -26,8 +26,11 @@ from trueput.attribution.gpu.time.clock import OfFile, clock_problems
 from trueput.attribution.iterations.cost import StepCost, StepWork
 from trueput.attribution.iterations.kv import KV_WORKS
 from trueput.attribution.records import Floats, Ints
+from trueput.source_api import Problem, Severity
 
 PIECE_STEPS = 4_096
+SHAPES = "ATTR020"
+"""Code of the problem that what annotations tell of lengths is not used."""
 _SCALE = 1_000_000_000
 _WORKS = ("prefill", "decode", "recompute")
 _SETTINGS = ("max_num_seqs", "dtype", "tensor_parallel_size", "enforce_eager", "async_scheduling")
@@ -57,7 +60,8 @@ def gpu_steps(
     `least_again`: tokens that the run computed again at least; where the iterations come to more,
     a step's are known as far as its generation tokens show them.
     """
-    marks = read_with_shapes(parts.get("gpu_ranges", ()))
+    denied: list[str] = []
+    marks = read_with_shapes(parts.get("gpu_ranges", ()), denied)
     at = matched(marks, iterations, offsets, dated) if marks is not None else np.zeros(0, np.int64)
     if lost is not None:
         lost += lost_steps(parts, marks, at, iterations, offsets, dated)
@@ -65,6 +69,7 @@ def gpu_steps(
         return None
     if told is not None:
         told += clock_problems(marks, at, iterations, offsets)
+        told += [(source, _contradicted()) for source in denied]
     again, known = _recomputed(marks, at, iterations, spec_tokens)
     certain = again
     if least_again is not None and _all_again(iterations) > least_again:
@@ -130,6 +135,11 @@ def _recomputed(
         again[of_log] = logged[at[of_log]]
         known = known | of_log
     return again, known
+
+
+def _contradicted() -> Problem:
+    text = "lengths and squares in step annotations contradict each other; none is used"
+    return Problem(SHAPES, Severity.WARNING, text)
 
 
 def _all_again(iterations: pa.Table) -> int:

@@ -57,12 +57,23 @@ def shapes_of_iterations(
     return found
 
 
-def read_with_shapes(paths: Sequence[Path]) -> Marks | None:
-    """Return the step annotations with their shapes, where they tell any and these can be sums."""
+def read_with_shapes(paths: Sequence[Path], denied: list[str] | None = None) -> Marks | None:
+    """Return the step annotations, with their shapes where they tell any.
+
+    A file whose numbers cannot be these sums tells none, and is added to `denied`.
+    """
     marks = read_marks(paths, shapes=any(_has_shapes(path) for path in paths))
-    if marks is None or marks.shapes is None or _are_sums(marks):
+    if marks is None or marks.shapes is None:
         return marks
-    return replace(marks, shapes=None)
+    shapes = marks.shapes.astype(np.int64)
+    wrong = ~_can_be_sums(marks)
+    for source in dict.fromkeys(str(place[0]) for place in marks.places):
+        here = np.array([str(place[0]) == source for place in marks.places])[marks.place]
+        if (wrong & here).any():
+            shapes[here] = UNTOLD
+            if denied is not None:
+                denied.append(source)
+    return replace(marks, shapes=shapes if (shapes != UNTOLD).any() else None)
 
 
 def kv_by_annotation(marks: Marks, again: Ints) -> Floats:
@@ -105,13 +116,14 @@ def _has_values(column: Any) -> bool:
     return told is None or not told.has_null_count or bool(told.null_count < column.num_values)
 
 
-def _are_sums(marks: Marks) -> bool:
-    """Return whether all numbers can be the sums that they are taken for.
+def _can_be_sums(marks: Marks) -> Bools:
+    """Return for each step whether its numbers can be the sums that they are taken for.
 
     Of no request they are 0; of one its tokens squared, and times its length; of requests with a
     token each their number, and their lengths.
     """
     assert marks.shapes is not None
+    wrong = np.zeros(len(marks), np.bool_)
     for group, first in (("context", 0), ("generation", 3)):
         requests, tokens = (
             getattr(marks, f"{group}_{name}").astype(np.int64) for name in ("requests", "tokens")
@@ -119,10 +131,9 @@ def _are_sums(marks: Marks) -> bool:
         squares, kv, products = marks.shapes[:, first : first + 3].astype(np.int64).T
         is_plain = (requests <= 1) | (tokens == requests)
         each = np.where(requests <= 1, tokens, 1)
-        wrong = is_plain & (squares != UNTOLD) & (squares != np.maximum(requests, 0) * each * each)
+        wrong |= is_plain & (squares != UNTOLD) & (squares != np.maximum(requests, 0) * each * each)
         told = (kv != UNTOLD) & (products != UNTOLD)
         wrong |= is_plain & told & (products != each * kv)
         wrong |= (squares != UNTOLD) & (squares < tokens)
-        if wrong.any():
-            return False
-    return True
+    found: Bools = ~wrong
+    return found
