@@ -104,3 +104,16 @@ def test_never_raises_and_stays_an_int64(text: str) -> None:
     if step is not None:
         numbers = [n for n in vars(step).values() if isinstance(n, int)]
         assert all(0 <= n < 2**63 for n in numbers)
+
+
+@pytest.mark.parametrize("number", ["9" * 25, "-5", str(10**18)])
+def test_a_length_that_cannot_be_is_not_told_and_the_counts_stand(number: str) -> None:
+    text = f"execute_5_context_1(sq4sk{number}sqsq16sqsk16)_generation_1(sq1sk9sqsq1sqsk9)"
+    step = parse_step(text)
+    assert step is not None
+    assert (step.context_requests, step.context_tokens, step.generation_tokens) == (1, 4, 1)
+    assert (step.context_kv_tokens, step.context_squares, step.generation_kv_tokens) == (
+        None,
+        16,
+        9,
+    )

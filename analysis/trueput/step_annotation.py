@@ -22,7 +22,9 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 _N = r"([0-9]{1,18})"
-_GROUP = rf"{_N}\((?:{_N}(?:_{_N})?|sq{_N}sk{_N}sqsq{_N}sqsk{_N})\)"
+_LENGTH = r"(-?[0-9]{1,64})"
+"""Of lengths and squares one that cannot be tells nothing; the counts beside it stand."""
+_GROUP = rf"{_N}\((?:{_N}(?:_{_LENGTH})?|sq{_N}sk{_LENGTH}sqsq{_LENGTH}sqsk{_LENGTH})\)"
 _VLLM = re.compile(rf"execute_(?:[0-9]{{1,18}}_)?context_{_GROUP}_generation_{_GROUP}")
 _SGLANG = re.compile(r"step\[([A-Z][A-Z_0-9]*)((?: [a-z_]+=[^\s\]]*)*)\]")
 _ATOM = re.compile(r"(?:eager_)?(prefill|decode)\[(.*)\]", re.DOTALL)
@@ -76,7 +78,7 @@ def _vllm(text: str) -> StepComposition | None:
     match = _VLLM.fullmatch(text)
     if match is None:
         return None
-    numbers = [None if n is None else int(n) for n in match.groups()]
+    numbers = [None if n is None else _possible(n) for n in match.groups()]
     context, generation = numbers[:7], numbers[7:]
     detailed = context[3] is not None or generation[3] is not None
     squares = context[2] is not None or generation[2] is not None
@@ -93,6 +95,11 @@ def _vllm(text: str) -> StepComposition | None:
         context_products=context[6],
         generation_products=generation[6],
     )
+
+
+def _possible(digits: str) -> int | None:
+    number = int(digits)
+    return number if 0 <= number < 10**18 else None
 
 
 def _first(*numbers: int | None) -> int | None:

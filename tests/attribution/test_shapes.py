@@ -156,6 +156,17 @@ def test_numbers_that_cannot_be_these_sums_are_not_used(tmp_path: Path, number: 
     assert tied(tmp_path, rows) == {}
 
 
+def test_the_file_whose_numbers_contradict_is_named(tmp_path: Path) -> None:
+    rows = [annotated(n, "1") for n in range(ITERATIONS)]
+    rows[3]["context_kv_tokens"] = 1  # shorter than what it is given
+    rows[3]["context_products"] = 13
+    denied: list[str] = []
+    marks = read_with_shapes(part(tmp_path, "gpu_ranges", rows), denied)
+    assert marks is not None
+    assert marks.shapes is None
+    assert denied == ["f"]
+
+
 def test_annotations_without_them_tell_nothing(tmp_path: Path) -> None:
     names = [n for n in annotated(0, "1") if n.endswith(("squares", "kv_tokens", "products"))]
     rows = [annotated(n, "1") | dict.fromkeys(names) for n in range(ITERATIONS)]

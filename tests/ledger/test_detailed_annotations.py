@@ -24,6 +24,8 @@ RUNS: Mapping[str, tuple[Config, int]] = {
     "two_prompts_too": (TINY.replace(requests=25), 4105),
     # prompts of unknown cached tokens in chunks, two of them in an iteration
     "chunks": (CHUNKS.replace(requests=40, max_num_batched_tokens=16), 9105),
+    # preempted in mid-prefill, of which the cache held another part than of most
+    "cut_short": (TINY.replace(max_num_batched_tokens=16, devices=1, workload_seed=601), 7201),
     # who came first, who gave up while it waited
     "abandoned": (
         SCENARIOS["troubled"].replace(

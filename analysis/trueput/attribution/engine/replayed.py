@@ -71,7 +71,7 @@ def attribute_replayed(
         )
         problems.append(Problem("ATTR003", Severity.INFO, text))
     if found.denied_shapes:
-        text = "lengths in step annotations fit no account of the requests; none is used"
+        text = "lengths in step annotations fit no account of the requests; these are not used"
         problems.append(Problem("ATTR020", Severity.WARNING, text))
     _write(record.run_id, sources, steps, streams, found, totals.preemptions, rows)
 

@@ -23,7 +23,7 @@ from trueput.attribution.replay.search import Replay
 from trueput.attribution.replay.stories import Story
 
 MOST_DENIED = 0.5
-"""Iterations whose annotations the best story may fail, of all that have such, and be kept."""
+"""Of iterations with annotations the best story may fail so many; else none of them is used."""
 
 
 @dataclass
@@ -86,35 +86,40 @@ def replay_all(
         is_calm = totals.preemptions == 0
         begin = partial(Replay, window=window, streams=mine, limits=limits, allowance=allowance,
                         may_preempt=not is_calm)  # fmt: skip
-        replay, stories = _replayed(one, begin)
+        replay, stories, is_denied = _replayed(one, begin)
         whole = totals if len(steps) == 1 else None
         if is_calm:
             found = _only_presences(replay, stories[0], one, window, own, limits, whole)
         else:
             found = _replay_one(replay, stories, one, window, own, limits, whole, notes)
-        is_denied = one.shapes is not None and not replay.has_shapes
         engines.append(replace(found, denied_shapes=is_denied))
     return engines
 
 
-def _replayed(steps: Steps, begin: Callable[[Steps], Replay]) -> tuple[Replay, list[Story]]:
-    """Return a replay of the iterations and its stories.
+def _replayed(steps: Steps, begin: Callable[[Steps], Replay]) -> tuple[Replay, list[Story], bool]:
+    """Return a replay of the iterations, its stories, and whether annotations were left out of it.
 
-    Where what annotations tell of them fits no story at many, but a story does without it, they
-    are of other requests, or mean something else: they are left out.
+    Where what annotations tell of iterations fits no story, those are left out; and all of them
+    where they fit none at most. Either only where a story then fits better: they are of other
+    requests, or mean something else.
     """
     replay = begin(steps)
     stories = replay.run()
     if steps.shapes is None:
-        return replay, stories
+        return replay, stories, False
     told = np.intersect1d(replay.looked_at, np.flatnonzero((steps.shapes != UNTOLD).any(axis=1)))
-    wrong = np.unique(stories[0].wrong_steps)
-    if np.isin(told, wrong).sum() <= MOST_DENIED * told.size:
-        return replay, stories
-    plain = begin(replace(steps, shapes=None))
-    others = plain.run()
-    fits_better = len(set(others[0].wrong_steps)) < wrong.size or plain.reached > replay.reached
-    return (plain, others) if fits_better else (replay, stories)
+    wrong = np.intersect1d(told, stories[0].wrong_steps)
+    if not wrong.size:
+        return replay, stories, False
+    fewer = steps.shapes.copy()
+    fewer[wrong] = UNTOLD
+    least = len(set(stories[0].wrong_steps))
+    for shapes in (fewer, None) if wrong.size <= MOST_DENIED * told.size else (None,):
+        other = begin(replace(steps, shapes=shapes))
+        found = other.run()
+        if len(set(found[0].wrong_steps)) < least or other.reached > replay.reached:
+            return other, found, True
+    return replay, stories, False
 
 
 def _unreplayed(steps: Steps, window: Window) -> ReplayedEngine:

@@ -54,7 +54,23 @@ class Division:
             fits = True
         else:
             fits = rest == 0
-        return fits and (shape is None or not group or _agrees(shape, group, last, given))
+        if not fits or shape is None or not group:
+            return fits
+        if not _agrees(shape, group, last, given):
+            return False
+        if last is not None and last in free and shape.lengths is not None:
+            self._learn_found(group, last, given, shape.lengths)
+        return True
+
+    def _learn_found(
+        self, group: Sequence[Live], last: Live, given: Mapping[int, int], lengths: int
+    ) -> None:
+        """Takes over what the one that was cut short found, as its length is what others leave."""
+        others = [_length(live, last, given) for live in group if live is not last]
+        if all(live.prompt is not None for live in group):
+            length = lengths - sum(n for n in others if n is not None)
+            found = length - last.begun - given[id(last)]
+            last.found = found if found >= 0 and found % self._unit == 0 else None
 
     def _share(
         self,

@@ -65,7 +65,8 @@ class Progress:
         """A request ended before step `i`: `kind` is stop, or left."""
         story.running.remove(live)
         if live.chunks:
-            self._cut_short(story, live, self._pool.found_again(story.free_queue, live))
+            again = self._pool.found_again(story.free_queue, live)
+            self._cut_short(story, live, again if live.found is None else live.found)
         self._pool.free(story.free_queue, live)
         story.note(kind, i, live.job.index, live.out)
 
@@ -110,6 +111,9 @@ class Progress:
 
         What the request is then given anew tells how much of that is computed again.
         """
+        if live.found is not None:
+            live.shared = live.shared if live.preempted_step >= 0 else live.found // self._pool.unit
+            return live.found
         if live.preempted_step >= 0 or live.prompt is None:
             return self._pool.found_again(story.free_queue, live)
         unit = self._pool.unit

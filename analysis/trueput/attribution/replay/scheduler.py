@@ -136,7 +136,7 @@ class Scheduler:
                 live = story.waiting.pop(0)
                 live.target = (live.prompt or live.high) + live.out
                 live.flexible = self._pool.caching or live.prompt is None
-                live.computed = 0
+                live.computed, live.found = 0, None
                 story.note("resume", i, live.job.index, live.out)
             else:
                 live = self._arrivals.admit(story, i, pick)

@@ -71,7 +71,6 @@ class Replay:
         """Iterations replayed."""
         self.cut_short = 0
         """Iterations at which the allowance left ways on unlooked at."""
-        self.has_shapes = steps.shapes is not None
         self.looked_at: list[int] = []
         """Iterations that were not passed over with others alike."""
         self._allowance = allowance

@@ -40,7 +40,7 @@ class Live:
     """A request the replay holds as running or preempted."""
 
     __slots__ = (
-        "chunks", "computed", "flexible", "freed_at", "freed_blocks", "freed_full", "high",
+        "chunks", "computed", "flexible", "found", "freed_at", "freed_blocks", "freed_full", "high",
         "is_loose", "job", "out", "preempted_step", "prompt", "shared", "target",
     )  # fmt: skip
 
@@ -53,6 +53,7 @@ class Live:
         self.out = 0
         self.high = 0  # the most tokens whose KV ever existed
         self.flexible = False  # tokens found again in the prefix cache are not known yet
+        self.found: int | None = None  # but where an annotation of its length tells them
         self.is_loose = False  # nor is what it was given before, beside others of that kind
         self.chunks: list[tuple[int, int]] = []
         self.preempted_step = -1
@@ -68,7 +69,7 @@ class Live:
         twin.chunks = list(self.chunks) if self.chunks else []
         twin.preempted_step = self.preempted_step
         twin.freed_at, twin.freed_blocks = self.freed_at, self.freed_blocks
-        twin.freed_full = self.freed_full
+        twin.freed_full, twin.found = self.freed_full, self.found
         return twin
 
     @property

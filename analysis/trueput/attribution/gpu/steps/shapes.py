@@ -120,7 +120,7 @@ def _can_be_sums(marks: Marks) -> Bools:
     """Return for each step whether its numbers can be the sums that they are taken for.
 
     Of no request they are 0; of one its tokens squared, and times its length; of requests with a
-    token each their number, and their lengths.
+    token each their number, and their lengths. None is shorter than what it is given.
     """
     assert marks.shapes is not None
     wrong = np.zeros(len(marks), np.bool_)
@@ -134,6 +134,9 @@ def _can_be_sums(marks: Marks) -> Bools:
         wrong |= is_plain & (squares != UNTOLD) & (squares != np.maximum(requests, 0) * each * each)
         told = (kv != UNTOLD) & (products != UNTOLD)
         wrong |= is_plain & told & (products != each * kv)
-        wrong |= (squares != UNTOLD) & (squares < tokens)
+        wrong |= (squares != UNTOLD) & ((squares < tokens) | (squares > tokens * tokens))
+        # a request is as long as what it is given at least
+        wrong |= (kv != UNTOLD) & (kv < tokens)
+        wrong |= (squares != UNTOLD) & (products != UNTOLD) & (products < squares)
     found: Bools = ~wrong
     return found
