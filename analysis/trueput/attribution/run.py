@@ -46,7 +46,7 @@ PROBLEM_CODES = {
     "ATTR016": "Two profiles share a part of their operations; both are counted.",
     "ATTR017": "The engine's counters do not cover its iterations or load; recompute is bounded.",
     "ATTR018": "Loads that fit the same requests of the engine; they are joined to none.",
-    "ATTR020": "Lengths in step annotations that fit no account of requests, or contradict; unused.",
+    "ATTR020": "Lengths in step annotations that fit no account of requests, or contradict.",
 }
 
 
