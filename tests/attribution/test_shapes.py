@@ -149,6 +149,13 @@ def test_annotations_are_told_to_the_iterations_of_the_log(tmp_path: Path) -> No
     assert shapes[0].tolist() == [14 * 14, 30, 14 * 30, 0, 0, 0]
 
 
+@pytest.mark.parametrize("number", ["context_squares", "context_kv_tokens", "context_products"])
+def test_a_number_that_could_not_be_read_is_no_sum(tmp_path: Path, number: str) -> None:
+    rows = [annotated(n, "1") for n in range(ITERATIONS)]
+    rows[3][number] = None
+    assert tied(tmp_path, rows) == {}
+
+
 @pytest.mark.parametrize("number", ["context_squares", "context_products"])
 def test_numbers_that_cannot_be_these_sums_are_not_used(tmp_path: Path, number: str) -> None:
     rows = [annotated(n, "1") for n in range(ITERATIONS)]

@@ -159,11 +159,7 @@ def _gpu_steps(run: RunInput, out: RunOutput, record: EngineRecord) -> None:
     offsets = {s: f.offset_ns or 0 for s, f in out.clock_fits.items()}
     try:
         from trueput.attribution.gpu.losses.lost_steps import LostSteps
-        from trueput.attribution.gpu.steps.division import (
-            SHAPES,
-            gpu_steps,
-            speculated_tokens,
-        )
+        from trueput.attribution.gpu.steps.division import gpu_steps, speculated_tokens
         from trueput.attribution.gpu.time.axis import is_dated
         from trueput.attribution.iterations.log import log_iterations
 
@@ -180,11 +176,7 @@ def _gpu_steps(run: RunInput, out: RunOutput, record: EngineRecord) -> None:
         return
     out.lost_steps = lost
     outside = {source for source, problem in out.of_files if problem.code == "ATTR009"}
-    out.of_files += [
-        (source, problem)
-        for source, problem in told
-        if problem.code == SHAPES or (source not in outside and source in dated)
-    ]
+    out.of_files += [(source, problem) for source, problem in told if source not in outside]
     if rows is not None:
         out.rows["gpu_steps"] = rows
         out.made_while_written["gpu_steps"] = _undivided

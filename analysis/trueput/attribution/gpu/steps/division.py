@@ -29,8 +29,6 @@ from trueput.attribution.records import Floats, Ints
 from trueput.source_api import Problem, Severity
 
 PIECE_STEPS = 4_096
-SHAPES = "ATTR020"
-"""Code of the problem that what annotations tell of lengths is not used."""
 _SCALE = 1_000_000_000
 _WORKS = ("prefill", "decode", "recompute")
 _SETTINGS = ("max_num_seqs", "dtype", "tensor_parallel_size", "enforce_eager", "async_scheduling")
@@ -55,8 +53,9 @@ def gpu_steps(
     whose KV they read, KV_WORKS), or an empty table.
     `spec_tokens`: how many tokens the engine speculates for a sequence, None where nothing tells.
     Instants of `parts` must be on one clock; `offsets` (ns by file) take those of the rows to UTC.
-    What contradicts the log's clock is added to `told`; `iterations` then has source_id and
-    logged_at_ns. What profiles lack of their steps is added to `lost`; `dated` are files in UTC.
+    What contradicts the log's clock, or itself, is added to `told`; `iterations` then has
+    source_id and logged_at_ns. What profiles lack of their steps is added to `lost`; `dated` are
+    files in UTC.
     `least_again`: tokens that the run computed again at least; where the iterations come to more,
     a step's are known as far as its generation tokens show them.
     """
@@ -68,7 +67,8 @@ def gpu_steps(
     if marks is None:
         return None
     if told is not None:
-        told += clock_problems(marks, at, iterations, offsets)
+        found = clock_problems(marks, at, iterations, offsets)
+        told += [(source, problem) for source, problem in found if source in dated]
         told += [(source, _contradicted()) for source in denied]
     again, known = _recomputed(marks, at, iterations, spec_tokens)
     certain = again
@@ -139,7 +139,7 @@ def _recomputed(
 
 def _contradicted() -> Problem:
     text = "lengths and squares in step annotations contradict each other; none is used"
-    return Problem(SHAPES, Severity.WARNING, text)
+    return Problem("ATTR020", Severity.WARNING, text)
 
 
 def _all_again(iterations: pa.Table) -> int:

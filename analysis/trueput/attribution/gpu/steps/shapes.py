@@ -132,6 +132,8 @@ def _can_be_sums(marks: Marks) -> Bools:
         is_plain = (requests <= 1) | (tokens == requests)
         each = np.where(requests <= 1, tokens, 1)
         wrong |= is_plain & (squares != UNTOLD) & (squares != np.maximum(requests, 0) * each * each)
+        # an annotation has one of the three or all: one of all could not be read
+        wrong |= (marks.shapes[:, first : first + 3] != UNTOLD).sum(axis=1) == 2
         told = (kv != UNTOLD) & (products != UNTOLD)
         wrong |= is_plain & told & (products != each * kv)
         wrong |= (squares != UNTOLD) & ((squares < tokens) | (squares > tokens * tokens))
